@@ -1,0 +1,177 @@
+"""One value of a graph: what computes it, from which arguments, and who uses it.
+
+`Node.args` and `Node.kwargs` may nest tuples, lists, dicts and slices around Nodes; setting either keeps `users`
+right on both sides.  Nodes are made by `Graph` only.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
+
+# Calls that must stay although nobody reads their result: they draw random numbers or act on the world.
+RANDOM = frozenset(
+    "rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal poisson dropout "
+    "alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu gumbel_softmax "
+    "manual_seed print setitem setattr delitem".split()
+)
+
+
+def map_nodes(value: Any, function: Callable) -> Any:
+    """The same structure with every Node replaced by `function(node)`."""
+    kind = type(value)
+    if kind is Node:
+        return function(value)
+    if kind is tuple:
+        return tuple([map_nodes(item, function) for item in value])
+    if kind is list:
+        return [map_nodes(item, function) for item in value]
+    if kind is dict:
+        return {key: map_nodes(item, function) for key, item in value.items()}
+    if kind is slice:
+        return slice(*[map_nodes(item, function) for item in (value.start, value.stop, value.step)])
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return kind(*[map_nodes(item, function) for item in value])
+    return value
+
+
+def target_name(target: Any) -> str:
+    """The short name of what a node calls: `sin` for the function, method or attribute of that name."""
+    return target if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
+
+
+class Node:
+    """A value in a `Graph`; `op` is one of `OPS`, and `target` says what is called or fetched.
+
+    `meta` holds what passes learn about the value (`val`: a Proxy or Fake with its shape, `stack_trace`: the user's line).
+    """
+
+    __slots__ = ("graph", "name", "op", "target", "users", "meta", "_args", "_kwargs", "_inputs", "_prev", "_next",
+                 "_erased", "__weakref__")
+
+    def __init__(self, graph: Any, name: str, op: str, target: Any, args: tuple, kwargs: dict):
+        self.graph, self.name, self.op, self.target = graph, name, op, target
+        self.users: dict[Node, None] = {}
+        self.meta: dict[str, Any] = {}
+        self._inputs: dict[Node, None] = {}
+        self._args, self._kwargs = (), {}
+        self._prev = self._next = self
+        self._erased = False
+        self._set(args, kwargs)
+
+    def _set(self, args: tuple, kwargs: dict) -> None:
+        for node in self._inputs:
+            node.users.pop(self, None)
+        self._args, self._kwargs, self._inputs = tuple(args), dict(kwargs), {}
+        map_nodes((self._args, self._kwargs), lambda node: self._inputs.setdefault(node))
+        for node in self._inputs:
+            node.users.setdefault(self)
+
+    @property
+    def args(self) -> tuple:
+        return self._args
+
+    @args.setter
+    def args(self, args: tuple) -> None:
+        self._set(args, self._kwargs)
+
+    @property
+    def kwargs(self) -> dict:
+        return self._kwargs
+
+    @kwargs.setter
+    def kwargs(self, kwargs: dict) -> None:
+        self._set(self._args, kwargs)
+
+    @property
+    def all_input_nodes(self) -> list:
+        """Every Node in `args` and `kwargs`, once each, in order."""
+        return list(self._inputs)
+
+    @property
+    def next(self) -> "Node":
+        return self._next
+
+    @property
+    def prev(self) -> "Node":
+        return self._prev
+
+    @property
+    def stack_trace(self) -> str | None:
+        return self.meta.get("stack_trace")
+
+    def update_arg(self, index: int, value: Any) -> None:
+        args = list(self._args)
+        args[index] = value
+        self.args = tuple(args)
+
+    def update_kwarg(self, key: str, value: Any) -> None:
+        self.kwargs = {**self._kwargs, key: value}
+
+    def replace_input_with(self, old: "Node", new: Any) -> None:
+        """Use `new` wherever this node uses `old`."""
+        swap = lambda node: new if node is old else node  # noqa: E731 (a one-line map reads better here)
+        self._set(map_nodes(self._args, swap), map_nodes(self._kwargs, swap))
+
+    def replace_all_uses_with(self, new: "Node", delete_user_cb: Callable = lambda user: True,
+                              *, propagate_meta: bool = False) -> list:
+        """Make every user (for which `delete_user_cb` says yes) use `new` instead; returns the users changed."""
+        if propagate_meta:
+            new.meta = {**self.meta, **new.meta}
+        changed = [user for user in list(self.users) if delete_user_cb(user)]
+        for user in changed:
+            user.replace_input_with(self, new)
+        return changed
+
+    def prepend(self, other: "Node") -> None:
+        """Move `other` to just before this node."""
+        other._unlink()
+        other._prev, other._next = self._prev, self
+        self._prev._next = self._prev = other
+
+    def append(self, other: "Node") -> None:
+        """Move `other` to just after this node."""
+        self._next.prepend(other)
+
+    def _unlink(self) -> None:
+        self._prev._next, self._next._prev = self._next, self._prev
+        self._prev = self._next = self
+
+    def is_impure(self) -> bool:
+        """True if removing this node could be noticed even when nobody reads its value."""
+        if self.op in ("placeholder", "output", "call_module"):
+            return True
+        if self.op == "get_attr":
+            return False
+        name = target_name(self.target)
+        writes = name.endswith("_") and not name.endswith("__")
+        return (writes or name in RANDOM or (name.startswith("i") and name[1:] in INPLACE_OPERATORS)
+                or self._kwargs.get("out") is not None or self._kwargs.get("inplace") is True
+                or getattr(self.target, "impure", False))
+
+    def format_node(self) -> str:
+        """`%sin : call_function[target=sin](args = (%x,), kwargs = {})`."""
+        args = map_nodes(self._args, lambda node: Reference("%" + node.name))
+        kwargs = map_nodes(self._kwargs, lambda node: Reference("%" + node.name))
+        if self.op == "placeholder":
+            return f"%{self.name} : placeholder[target={self.target}]"
+        if self.op == "get_attr":
+            return f"%{self.name} : get_attr[target={self.target}]"
+        if self.op == "output":
+            return f"return {args[0]!r}"
+        return f"%{self.name} : {self.op}[target={target_name(self.target)}](args = {args!r}, kwargs = {kwargs!r})"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+INPLACE_OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())
+
+
+class Reference(str):
+    """Text that prints without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
