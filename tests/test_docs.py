@@ -1,0 +1,76 @@
+"""Documentation is a program: every python block of README and docs/, and every docstring example, runs.
+
+The blocks of one page share their names, in order, as a reader would type them. A block whose fence says `python no-run`
+is shown only; a `pycon`-like block (lines with >>>) is run as a doctest with its printed output compared.
+"""
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import rushlight as torch
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if page.is_file()]
+FENCE = re.compile(r"^```python *(?P<info>[^\n]*)\n(?P<code>.*?)^```", re.M | re.S)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+
+
+def modules() -> list[str]:
+    names = ["rushlight"]
+    for found in pkgutil.walk_packages(torch.__path__, "rushlight."):
+        if not found.name.endswith("__main__"):
+            names.append(found.name)
+    return sorted(names)
+
+
+def run_examples(examples: list[doctest.DocTest]) -> str:
+    runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
+    report: list[str] = []
+    for example in examples:
+        runner.run(example, out=report.append)
+    return "".join(report)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_page_runs(page, tmp_path, monkeypatch, capsys):
+    text = page.read_text()
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__page__"}
+    parser = doctest.DocTestParser()
+    for block in FENCE.finditer(text):
+        line = text[: block.start()].count("\n") + 1
+        if "no-run" in block["info"]:
+            continue
+        if ">>>" in block["code"]:
+            test = parser.get_doctest(block["code"], names, page.name, str(page), line)
+            test.globs = names  # get_doctest copies; the page's blocks share
+            runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
+            report: list[str] = []
+            runner.run(test, out=report.append, clear_globs=False)
+            assert not report, "".join(report)
+        else:
+            # the leading newlines make a traceback point at the page's own line
+            exec(compile("\n" * line + block["code"], str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_the_docstring_examples_run(name):
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = [t for t in finder.find(module, name, globs={"torch": torch, "rushlight": torch}) if t.examples]
+    if not found:
+        pytest.skip("no examples")
+    torch.manual_seed(0)
+    report = run_examples(found)
+    assert not report, report
+
+
+# Names that only PyTorch's users know; a page that imports torch itself would not run without it.
+def test_no_page_needs_pytorch():
+    for page in PAGES:
+        for block in FENCE.finditer(page.read_text()):
+            assert not re.search(r"^\s*(import torch\b|from torch\b)", block["code"], re.M), page

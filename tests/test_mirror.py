@@ -1,0 +1,38 @@
+"""Tests mirror the package: rushlight/X/Y.py has tests/X/test_Y.py, or a table-driven test that COVERED names."""
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# module (a pattern relative to rushlight/) -> the tests that cover it (relative to tests/), and why no file of its own.
+COVERED = {
+    "__init__.py": "test_tiny.py",
+    "*/__init__.py": "test_layers.py",  # a package file only re-exports; test_layers reads it
+    "__main__.py": "cli/test_run.py",
+}
+
+FILES = sorted(p.relative_to(ROOT / "rushlight") for p in (ROOT / "rushlight").rglob("*.py"))
+
+
+def cover_of(path: Path) -> str:
+    """The test file, relative to tests/, that covers this module."""
+    own = path.with_name(f"test_{path.name}")
+    if (ROOT / "tests" / own).is_file():
+        return str(own)
+    for pattern, test in COVERED.items():
+        if fnmatch(str(path), pattern):
+            return test
+    return str(own)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_module_has_a_test(path):
+    cover = cover_of(path)
+    assert (ROOT / "tests" / cover).is_file(), f"rushlight/{path} has no tests/{cover}, and COVERED in {__file__} names no other"
+
+
+@pytest.mark.parametrize("pattern", COVERED)
+def test_the_table_names_only_what_exists(pattern):
+    assert any(fnmatch(str(path), pattern) for path in FILES), f"no module matches {pattern}: take it out of the table"
