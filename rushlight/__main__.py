@@ -1,0 +1,6 @@
+"""`python -m rushlight`: see cli/."""
+import sys
+
+from rushlight.cli import main
+
+sys.exit(main())

@@ -1,0 +1,10 @@
+"""Answers to "what was recorded, what is still alive, and who holds it", looked up only when asked.
+
+`show_graph` writes a recorded graph down; `leaks` and `track_graphs` find graphs that outlive their step. Nothing here costs
+anything until it is called: no registry is kept, live objects are found through the garbage collector.
+"""
+from .graph_text import show_graph
+from .leaks import GraphsHeldWarning, LeakReport, leaks, track_graphs
+from .live import HeldGraphs
+
+__all__ = ["GraphsHeldWarning", "HeldGraphs", "LeakReport", "leaks", "show_graph", "track_graphs"]

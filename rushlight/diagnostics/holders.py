@@ -1,0 +1,266 @@
+"""Who holds an object: a variable, an attribute or a container, by name, and the source line that filled it.
+
+`find_holders` walks referrers upwards from the given objects until it meets a name in a running frame or a module. Frames do not
+show up as referrers of their locals, so names come from a table made first; the rest comes from the garbage collector.
+"""
+from __future__ import annotations
+
+import ast
+import gc
+import inspect
+import linecache
+import os
+import sys
+import types
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from ..autograd.node import Node
+from ..tensor import Meta, OutputEdge, Tensor
+
+CONTAINERS = (list, tuple, set, frozenset, dict, deque)
+DEEPEST = 8  # containers and attributes between a tensor and a name
+FILLERS = {"append", "appendleft", "extend", "insert", "add", "setdefault", "update", "__setitem__"}
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name in a running frame, a suspended generator or a module."""
+
+    name: str
+    code: types.CodeType | None
+    file: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Holder:
+    """How an object is reached: the path as Python writes it, what stands at its end, and the line that put it there."""
+
+    path: str
+    kind: str
+    place: str
+    line: str
+    key: tuple
+
+    def __str__(self) -> str:
+        return f"{self.kind} '{self.path}'" if self.path else self.kind
+
+
+def is_ours(module: str | None) -> bool:
+    return module is not None and module.split(".")[0] == "rushlight"
+
+
+def frames() -> list[types.FrameType]:
+    """Every running frame of every thread outside this package."""
+    found = []
+    for frame in sys._current_frames().values():
+        while frame is not None:
+            if not is_ours(frame.f_globals.get("__name__")):
+                found.append(frame)
+            frame = frame.f_back
+    return found
+
+
+def locals_of(frame: types.FrameType) -> dict[str, Any]:
+    """A copy of the frame's locals that leaves nothing behind."""
+    names = frame.f_locals
+    copy = dict(names)
+    if type(names) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        names.clear()  # before 3.13 the snapshot stays on the frame, and would itself hold what is looked for
+    return copy
+
+
+def name_table() -> dict[int, Name]:
+    """id of an object -> a name for it. A frame's name wins over a module's, an inner frame's over an outer's."""
+    table: dict[int, Name] = {}
+    for name, module in list(sys.modules.items()):
+        if is_ours(name) or type(module) is not types.ModuleType:
+            continue
+        file = getattr(module, "__file__", None) or ""
+        for key, value in list(vars(module).items()):
+            table[id(value)] = Name(key, None, file, f"variable of module {name}")
+    for frame in reversed(frames()):
+        code = frame.f_code
+        whose = "variable of the script" if code.co_name == "<module>" else f"variable of {code.co_name}"
+        for key, value in locals_of(frame).items():
+            table[id(value)] = Name(key, code, code.co_filename, whose)
+    return table
+
+
+def skip(item: Any) -> bool:
+    """Referrers that are not holders: the graph itself, frames, the interpreter's own."""
+    kind = type(item)
+    return issubclass(kind, (Node, OutputEdge)) or kind in (types.FrameType, types.ModuleType, type)
+
+
+def find_holders(targets: list[Any], ignore: set[int]) -> dict[int, Holder]:
+    """For each target that anything but the graph holds: its holder, by the target's id. `ignore` are ids of the caller's containers."""
+    names = name_table()
+    parents: dict[int, tuple[Any, Any]] = {}  # id of a child -> (child, the object that holds it)
+    level = {id(target): target for target in targets}
+    known = set(level) | ignore | {id(level), id(parents), id(names)}
+    known |= {id(targets)}
+    for _ in range(DEEPEST):
+        level = {key: item for key, item in level.items() if key not in names}
+        if not level:
+            break
+        known.add(id(level))
+        above: dict[int, Any] = {}
+        known.add(id(above))
+        everything = gc.get_objects()
+        known.add(id(everything))
+        for holder in everything:
+            if id(holder) in known and id(holder) not in level or skip(holder):
+                continue
+            inside = gc.get_referents(holder)
+            if level.keys().isdisjoint(map(id, inside)):
+                continue
+            for child in inside:
+                if id(child) in level and id(child) not in parents and child is not holder:
+                    parents[id(child)] = (child, holder)
+                    if id(holder) not in known:
+                        above[id(holder)] = holder
+        del everything
+        known |= set(above)
+        level = above
+    return {id(target): holder for target in targets if (holder := describe(target, parents, names)) is not None}
+
+
+def describe(target: Any, parents: dict, names: dict[int, Name]) -> Holder | None:
+    """The path from a name down to the target, or None if nothing holds it but the graph and its own views."""
+    chain = [target]
+    while id(chain[-1]) not in names:
+        if id(chain[-1]) not in parents or len(chain) > DEEPEST + 1:
+            break
+        chain.append(parents[id(chain[-1])][1])
+    root = names.get(id(chain[-1]))
+    if root is None and len(chain) == 1:
+        return None
+    steps = [step(outer, inner) for outer, inner in zip(reversed(chain), list(reversed(chain))[1:])]
+    holding = chain[1] if len(chain) > 1 else None
+    if isinstance(holding, CONTAINERS) and not is_namespace(holding, chain):
+        kind, last = type(holding).__name__, steps[-1:]
+        steps = steps[:-1]  # all that one container holds counts together
+        key: tuple = (id(holding),)
+    else:
+        kind, last = ("attribute" if len(chain) > 1 else "variable"), []
+        key = (id(holding), *steps[-1:], root.name if root else "", root.code if root else None)
+    path = (root.name if root else "") + "".join(steps)
+    if root is None:
+        return Holder("", f"{kind} that no variable names", "", "", key)
+    word, filled = last_word(root.name, steps), kind not in ("attribute", "variable")
+    return Holder(path, kind, root.place, find_line(root, chain, word, filled or bool(last)), key)
+
+
+def is_namespace(item: Any, chain: list) -> bool:
+    """Whether a dict is the attributes of the object above it in the chain."""
+    at = chain.index(item)
+    return type(item) is dict and at + 1 < len(chain) and getattr(chain[at + 1], "__dict__", None) is item
+
+
+def step(outer: Any, inner: Any) -> str:
+    """How Python writes the way from one object to another that it holds."""
+    if type(outer) is dict:
+        for key, value in outer.items():
+            if value is inner:
+                return f"[{key!r}]"
+        return "[key]"
+    if isinstance(outer, (list, tuple, deque)):
+        return next((f"[{i}]" for i, value in enumerate(outer) if value is inner), "[?]")
+    if isinstance(outer, (set, frozenset)):
+        return "{...}"
+    if isinstance(outer, Tensor):
+        return ".grad" if outer._grad is inner else ""
+    if isinstance(outer, (types.CellType, Meta)):
+        return ""
+    if isinstance(outer, types.FunctionType):
+        for name, cell in zip(outer.__code__.co_freevars, outer.__closure__ or ()):
+            if cell is inner:
+                return f"'s variable {name}"
+        return ""
+    if isinstance(outer, types.MethodType):
+        return ".__self__"
+    for name, value in attributes(outer):
+        if value is inner:
+            return f".{name}"
+    if getattr(outer, "__dict__", None) is inner:
+        return ""
+    return f".<in {type(outer).__name__}>"
+
+
+def attributes(item: Any):
+    yield from list(getattr(item, "__dict__", {}).items())
+    for kind in type(item).__mro__:
+        for name in getattr(kind, "__slots__", ()) or ():
+            try:
+                yield name, object.__getattribute__(item, name)
+            except AttributeError:
+                continue
+
+
+def last_word(root: str, steps: list[str]) -> str:
+    """The identifier nearest to the held object: what a source line that fills it must mention."""
+    for text in reversed(steps):
+        if text.startswith("."):
+            return text[1:]
+    return root
+
+
+def find_line(root: Name, chain: list, word: str, filled: bool) -> str:
+    """"file:line: source" of the statement that most likely put the object there, or the empty string."""
+    files = [(root.file, root.code)]
+    files += [(getattr(sys.modules.get(type(item).__module__), "__file__", None) or "", None) for item in chain[1:]
+              if type(item).__module__ not in ("builtins", "collections") and not is_ours(type(item).__module__)]
+    for file, code in files:
+        lines = linecache.getlines(file)
+        try:
+            tree = ast.parse("".join(lines))
+        except SyntaxError:
+            continue
+        first = code.co_firstlineno if code is not None and code.co_name != "<module>" else 0
+        best = best_statement(scope_of(tree, first), word, filled) or best_statement(tree, word, filled)
+        if best is not None:
+            shown = os.path.relpath(file) if os.path.isabs(file) and file.startswith(os.getcwd() + os.sep) else file
+            return f"{shown}:{best.lineno}: {lines[best.lineno - 1].strip()}"
+    return ""
+
+
+def scope_of(tree: ast.AST, first: int) -> ast.AST:
+    """The function that starts at this line (decorators count as its start), or the whole file."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == first:
+                return node
+    return tree
+
+
+def best_statement(scope: ast.AST, word: str, filled: bool):
+    """The statement that fills `word`: a call of append and its like first, then `+=`, then an assignment."""
+    ranked = []
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FILLERS:
+            if mentions(node.func.value, word):
+                ranked.append((4 if filled else 1, node.lineno, node))
+        elif isinstance(node, ast.AugAssign) and mentions(node.target, word):
+            ranked.append((3, node.lineno, node))
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Subscript) and mentions(target, word):
+                    ranked.append((3 if filled else 1, node.lineno, node))
+                elif any(mentions(part, word) for part in parts_of(target)):
+                    again = any(mentions(part, word) for part in ast.walk(node.value))  # total = total + loss
+                    ranked.append((2 if again else 0, node.lineno, node))
+    return max(ranked, key=lambda entry: entry[:2])[2] if ranked else None
+
+
+def parts_of(target: ast.AST):
+    return target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+
+
+def mentions(node: ast.AST, word: str) -> bool:
+    """Whether an expression names this variable or attribute at its end, through any subscripts."""
+    while isinstance(node, (ast.Subscript, ast.Starred)):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == word or isinstance(node, ast.Attribute) and node.attr == word
