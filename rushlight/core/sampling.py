@@ -57,7 +57,8 @@ def uniform_(array, low=0.0, high=1.0, generator=None):
     wide = kind == np.float64
     if not wide:  # the 16-bit dtypes too are drawn with float32 bounds
         low, high = float(np.float32(low)), float(np.float32(high))
-    span = high - low if wide else float(np.float32(high - low))
+    with np.errstate(over="ignore"):
+        span = high - low if wide else float(np.float32(high - low))
     if not span <= (np.finfo(np.float64) if wide else np.finfo(np.float32)).max:
         raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{kind}>::max(), but found to={high} and from={low} "
                            "which result in to-from to exceed the limit")
@@ -138,7 +139,8 @@ def check_bounds(kind, low, top):
         limits = np.iinfo(kind)
         least, most = int(limits.min), int(limits.max)
     else:
-        least, most = -(1 << 63), (1 << 63) - 1
+        most = 65504 if kind == np.float16 else (1 << 63) - 1
+        least = -most - (kind != np.float16)
     for name, bound in (("from", low), ("to - 1", top)):
         if not least <= bound <= most:
             raise RuntimeError(f"{name} is out of bounds for {TORCH_NAMES.get(kind.name, kind.name)}: {bound} is not in "
