@@ -1,0 +1,120 @@
+"""The cache of compiled objects on disk.
+
+One file an entry, named by the hash of everything that the machine code depends on.  An entry is written beside its
+place and renamed, carries a hash of its content, and is dropped with a warning when that does not match.  The
+directory belongs to the user alone; where it cannot be had, nothing is cached.  `RUSHLIGHT_CACHE_DIR` moves it, and
+`RUSHLIGHT_CACHE=0` turns it off.
+"""
+
+import functools
+import hashlib
+import os
+import stat
+import tempfile
+import warnings
+from pathlib import Path
+
+MAGIC = b"rushlight object 1\n"
+LIMIT = 1 << 30  # bytes in all
+_stores = 0
+
+
+def key(*parts: str) -> str:
+    """The name of an entry: a hash over all parts, each with its length."""
+    digest = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        data = part.encode()
+        digest.update(b"%d:" % len(data) + data)
+    return digest.hexdigest()
+
+
+def directory() -> Path | None:
+    """The private directory, made if need be; None where caching is off or impossible."""
+    if os.environ.get("RUSHLIGHT_CACHE") == "0":
+        return None
+    named = os.environ.get("RUSHLIGHT_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return _private(named or os.path.join(home, "rushlight"))
+
+
+@functools.lru_cache(maxsize=8)
+def _private(place: str) -> Path | None:
+    path = Path(place)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise OSError(f"{path} is not a directory")
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+            raise OSError(f"{path} belongs to or may be written by someone else")
+        if not os.access(path, os.W_OK):
+            raise OSError(f"{path} cannot be written")
+    except OSError as error:
+        warnings.warn(f"compiled kernels are not kept on disk: {error}; set RUSHLIGHT_CACHE_DIR to a private directory",
+                      RuntimeWarning, stacklevel=2)
+        return None
+    return path
+
+
+def load(name: str) -> bytes | None:
+    """The entry's content, or None; a damaged entry is removed and reported."""
+    place = directory()
+    if place is None:
+        return None
+    path = place / f"{name}.o"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            data = file.read()
+        os.utime(path)
+    except OSError:
+        return None
+    head = len(MAGIC) + 32
+    content = data[head:]
+    if data[:len(MAGIC)] != MAGIC or hashlib.blake2b(name.encode() + content, digest_size=32).digest() != data[len(MAGIC):head]:
+        warnings.warn(f"the cached kernel {path} is damaged; it is compiled again", RuntimeWarning, stacklevel=2)
+        path.unlink(missing_ok=True)
+        return None
+    return content
+
+
+def store(name: str, content: bytes) -> None:
+    """Write an entry; failure only means that nothing is cached."""
+    global _stores
+    place = directory()
+    if place is None:
+        return
+    digest = hashlib.blake2b(name.encode() + content, digest_size=32).digest()
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=place, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(MAGIC + digest + content)
+            os.replace(temporary, place / f"{name}.o")
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        _stores += 1
+        if _stores % 256 == 1:
+            trim(place)
+    except OSError:
+        return
+
+
+def trim(place: Path, limit: int = LIMIT) -> None:
+    """Remove the entries that were used longest ago until the rest fits in `limit` bytes."""
+    entries = []
+    for path in place.glob("*.o"):
+        try:
+            status = path.stat()
+        except OSError:
+            continue  # another process removed it
+        entries.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in entries)
+    for _, size, path in sorted(entries):
+        if total <= limit:
+            break
+        path.unlink(missing_ok=True)
+        total -= size

@@ -1,0 +1,377 @@
+"""Writes LLVM IR as text: modules, functions, blocks, and typed values with Python's operators.
+
+A `Type` is an element (`float`, `double`, `i32`, ...) and a number of lanes; a `Value` knows its type and the function
+being written.  Constants fold nowhere: LLVM does that.  Knows no graph and no loop.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+FLOATS = ("float", "double", "half")
+BITS = {"float": 32, "double": 64, "half": 16, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128}
+SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
+
+
+class Type(NamedTuple):
+    element: str
+    lanes: int = 1
+
+    def __str__(self) -> str:
+        return self.element if self.lanes == 1 else f"<{self.lanes} x {self.element}>"
+
+    @property
+    def is_float(self) -> bool:
+        return self.element in FLOATS
+
+    @property
+    def bits(self) -> int:
+        return BITS[self.element]
+
+    @property
+    def mangled(self) -> str:
+        name = SUFFIX.get(self.element, self.element)
+        return name if self.lanes == 1 else f"v{self.lanes}{name}"
+
+    def of(self, element: str) -> "Type":
+        return Type(element, self.lanes)
+
+    @property
+    def integer(self) -> "Type":
+        """The integer type of the same width."""
+        return Type(f"i{self.bits}", self.lanes)
+
+
+def literal(type: Type, value: Any) -> str:
+    """A constant's text; floats are given by their bits, so nothing is rounded."""
+    if type.is_float:
+        number = float(value)
+        if type.element == "half":
+            text = "0xH" + struct.pack(">e", number).hex().upper()
+        else:
+            if type.element == "float":
+                number = struct.unpack("f", struct.pack("f", number))[0] if abs(number) != float("inf") else number
+            text = "0x" + struct.pack(">d", number).hex().upper()
+    elif type.element == "i1":
+        text = "true" if value else "false"
+    else:
+        bits = BITS[type.element]
+        number = int(value) & ((1 << bits) - 1)
+        text = str(number - (1 << bits) if number >> (bits - 1) else number)
+    return text if type.lanes == 1 else f"splat ({type.element} {text})"
+
+
+class Value:
+    """An SSA value (or constant); operators emit instructions into `function`."""
+
+    __slots__ = ("function", "text", "type")
+
+    def __init__(self, function: "Function", text: str, type: Type):
+        self.function, self.text, self.type = function, text, type
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.text}"
+
+    def constant(self, value: Any) -> "Value":
+        return Value(self.function, literal(self.type, value), self.type)
+
+    def coerce(self, other: Any) -> "Value":
+        return other if isinstance(other, Value) else self.constant(other)
+
+    def _binary(self, other: Any, float_name: str, integer_name: str) -> "Value":
+        name = float_name if self.type.is_float else integer_name
+        return self.function.op(name, self, self.coerce(other))
+
+    def __add__(self, other: Any) -> "Value":
+        return self._binary(other, "fadd", "add")
+
+    def __radd__(self, other: Any) -> "Value":
+        return self.constant(other) + self
+
+    def __sub__(self, other: Any) -> "Value":
+        return self._binary(other, "fsub", "sub")
+
+    def __rsub__(self, other: Any) -> "Value":
+        return self.constant(other) - self
+
+    def __mul__(self, other: Any) -> "Value":
+        return self._binary(other, "fmul", "mul")
+
+    def __rmul__(self, other: Any) -> "Value":
+        return self.constant(other) * self
+
+    def __truediv__(self, other: Any) -> "Value":
+        return self.function.op("fdiv", self, self.coerce(other))
+
+    def __rtruediv__(self, other: Any) -> "Value":
+        return self.constant(other) / self
+
+    def __neg__(self) -> "Value":
+        if self.type.is_float:
+            return self.function.emit(self.type, f"fneg {self}")
+        return self.constant(0) - self
+
+    def __and__(self, other: Any) -> "Value":
+        return self.function.op("and", self, self.coerce(other))
+
+    def __or__(self, other: Any) -> "Value":
+        return self.function.op("or", self, self.coerce(other))
+
+    def __xor__(self, other: Any) -> "Value":
+        return self.function.op("xor", self, self.coerce(other))
+
+    def __invert__(self) -> "Value":
+        return self ^ (True if self.type.element == "i1" else -1)
+
+    def __lshift__(self, other: Any) -> "Value":
+        return self.function.op("shl", self, self.coerce(other))
+
+    def __rshift__(self, other: Any) -> "Value":
+        return self.function.op("ashr", self, self.coerce(other))
+
+    def lshr(self, other: Any) -> "Value":
+        return self.function.op("lshr", self, self.coerce(other))
+
+    def compare(self, predicate: str, other: Any) -> "Value":
+        other = self.coerce(other)
+        name = "fcmp" if self.type.is_float else "icmp"
+        return self.function.emit(self.type.of("i1"), f"{name} {predicate} {self}, {other.text}")
+
+    def __lt__(self, other: Any) -> "Value":
+        return self.compare("olt" if self.type.is_float else "slt", other)
+
+    def __le__(self, other: Any) -> "Value":
+        return self.compare("ole" if self.type.is_float else "sle", other)
+
+    def __gt__(self, other: Any) -> "Value":
+        return self.compare("ogt" if self.type.is_float else "sgt", other)
+
+    def __ge__(self, other: Any) -> "Value":
+        return self.compare("oge" if self.type.is_float else "sge", other)
+
+    def equal(self, other: Any) -> "Value":
+        return self.compare("oeq" if self.type.is_float else "eq", other)
+
+    def differs(self, other: Any) -> "Value":
+        return self.compare("une" if self.type.is_float else "ne", other)
+
+    def is_nan(self) -> "Value":
+        return self.compare("uno", self)
+
+    def select(self, yes: Any, no: Any) -> "Value":
+        """`yes` where this i1 holds, else `no`; one of them must be a Value."""
+        kind = yes if isinstance(yes, Value) else no
+        yes, no = kind.coerce(yes), kind.coerce(no)
+        return self.function.emit(yes.type, f"select {self}, {yes}, {no}")
+
+    def cast(self, name: str, element: str) -> "Value":
+        type = self.type.of(element)
+        return self if type == self.type else self.function.emit(type, f"{name} {self} to {type}")
+
+    def bitcast(self, element: str) -> "Value":
+        return self.cast("bitcast", element)
+
+    def fma(self, factor: Any, addend: Any) -> "Value":
+        """self * factor + addend, rounded once."""
+        return self.function.intrinsic("fma", self, self.coerce(factor), self.coerce(addend))
+
+    def __abs__(self) -> "Value":
+        if self.type.is_float:
+            return self.function.intrinsic("fabs", self)
+        return (self < 0).select(-self, self)
+
+    def rint(self) -> "Value":
+        return self.function.intrinsic("roundeven", self)
+
+    def sqrt(self) -> "Value":
+        return self.function.intrinsic("sqrt", self)
+
+    def copysign(self, sign: "Value") -> "Value":
+        return self.function.intrinsic("copysign", self, sign)
+
+    def below(self, limit: Any) -> "Value":
+        """min(self, limit), NaN kept: the order of the operands is the one x86's minps has."""
+        limit = self.coerce(limit)
+        return (limit < self).select(limit, self)
+
+    def above(self, limit: Any) -> "Value":
+        """max(self, limit), NaN kept."""
+        limit = self.coerce(limit)
+        return (limit > self).select(limit, self)
+
+    def polynomial(self, *coefficients: float) -> "Value":
+        """Horner's rule by fma, highest power first."""
+        total = self.constant(coefficients[0])
+        for coefficient in coefficients[1:]:
+            total = total.fma(self, coefficient)
+        return total
+
+
+class Function:
+    """A function being written; `block` starts a basic block, instructions go to the last one."""
+
+    def __init__(self, module: "Module", name: str, result: str, parameters: list[tuple[str, Type]], attributes: str = "",
+                 linkage: str = "", notes: dict[str, str] | None = None):
+        self.module, self.name, self.result = module, name, result
+        self.attributes, self.linkage = attributes, linkage
+        self.notes = notes or {}
+        self.parameters = [Value(self, f"%{key}", type) for key, type in parameters]
+        self.lines: list[str] = ["entry:"]
+        self.allocas: list[str] = []
+        self.count = 0
+        self.label = "entry"
+
+    def fresh(self, hint: str = "v") -> str:
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def emit(self, type: Type, text: str) -> Value:
+        self.count += 1
+        name = f"%v{self.count}"
+        self.lines.append(f"  {name} = {text}")
+        return Value(self, name, type)
+
+    def do(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def op(self, name: str, left: Value, right: Value) -> Value:
+        return self.emit(left.type, f"{name} {left}, {right.text}")
+
+    def constant(self, type: Type, value: Any) -> Value:
+        return Value(self, literal(type, value), type)
+
+    def i64(self, value: int) -> Value:
+        return Value(self, str(value), Type("i64"))
+
+    def intrinsic(self, name: str, *args: Value, result: Type | None = None, types: tuple | None = None) -> Value:
+        result = result or args[0].type
+        mangled = ".".join(["llvm", name, *[t.mangled for t in (types or (args[0].type,))]])
+        return self.call(mangled, result, *args, declare=True)
+
+    def call(self, name: str, result: Type | None, *args: Value, declare: bool = False) -> Value | None:
+        kind = str(result) if result else "void"
+        if declare:
+            self.module.declare(f"declare {kind} @{name}({', '.join(str(a.type) for a in args)})")
+        text = f"call {kind} @{name}({', '.join(map(str, args))})"
+        if result is None:
+            self.do(text)
+            return None
+        return self.emit(result, text)
+
+    def block(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def branch(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def branch_if(self, condition: Value, yes: str, no: str) -> None:
+        self.do(f"br {condition}, label %{yes}, label %{no}")
+
+    def ret(self, value: Value | None = None) -> None:
+        self.do(f"ret {value}" if value is not None else "ret void")
+
+    def phi(self, type: Type, incoming: list[tuple[str, str]]) -> Value:
+        return self.emit(type, f"phi {type} " + ", ".join(f"[ {text}, %{label} ]" for text, label in incoming))
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def alloca(self, type: Type, count: int = 1, align: int = 64) -> Value:
+        """Stack memory in the entry block."""
+        name = f"%{self.fresh('stack')}"
+        self.allocas.append(f"  {name} = alloca {type}, i64 {count}, align {align}")
+        return Value(self, name, Type("ptr"))
+
+    def address(self, base: Value, index: Value, element: str) -> Value:
+        return self.emit(Type("ptr"), f"getelementptr inbounds {element}, {base}, {index}")
+
+    def load(self, type: Type, pointer: Value, align: int, note: str = "") -> Value:
+        return self.emit(type, f"load {type}, {pointer}, align {align}{note}")
+
+    def store(self, value: Value, pointer: Value, align: int, note: str = "") -> None:
+        self.do(f"store {value}, {pointer}, align {align}{note}")
+
+    # -- lanes -------------------------------------------------------------------------------------------------------
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        if lanes == 1 or value.type.lanes == lanes:
+            return value
+        type = Type(value.type.element, lanes)
+        first = self.emit(type, f"insertelement {type} poison, {value}, i64 0")
+        return self.emit(type, f"shufflevector {first}, {type} poison, <{lanes} x i32> zeroinitializer")
+
+    def iota(self, element: str, lanes: int) -> Value:
+        type = Type(element, lanes)
+        if lanes == 1:
+            return self.constant(type, 0)
+        numbers = [literal(Type(element), i) for i in range(lanes)]
+        return Value(self, "<" + ", ".join(f"{element} {n}" for n in numbers) + ">", type)
+
+    def extract(self, value: Value, lane: int | Value) -> Value:
+        text = lane if isinstance(lane, Value) else f"i64 {lane}"
+        return self.emit(Type(value.type.element), f"extractelement {value}, {text}")
+
+    def insert(self, vector: Value, value: Value, lane: int | Value) -> Value:
+        text = lane if isinstance(lane, Value) else f"i64 {lane}"
+        return self.emit(vector.type, f"insertelement {vector}, {value}, {text}")
+
+    # -- loops -------------------------------------------------------------------------------------------------------
+
+    def loop(self, start: Value, stop: Value, step: int, body: Callable[[Value], None], note: str = "") -> None:
+        """for i in range(start, stop, step): body(i)."""
+        tag = self.fresh("loop")
+        before = self.label
+        head, inside, latch, after = (f"{tag}.{part}" for part in ("head", "body", "latch", "exit"))
+        self.branch(head)
+        self.block(head)
+        index = Value(self, f"%{tag}.i", Type("i64"))
+        self.do(f"%{tag}.i = phi i64 [ {start.text}, %{before} ], [ %{tag}.n, %{latch} ]")
+        self.branch_if(index < stop, inside, after)
+        self.block(inside)
+        body(index)
+        self.branch(latch)
+        self.block(latch)
+        self.do(f"%{tag}.n = add nsw i64 {index.text}, {step}")
+        self.do(f"br label %{head}{note}")
+        self.block(after)
+
+    def when(self, condition: Value, body: Callable[[], None]) -> None:
+        """if condition: body()."""
+        tag = self.fresh("if")
+        self.branch_if(condition, f"{tag}.then", f"{tag}.end")
+        self.block(f"{tag}.then")
+        body()
+        self.branch(f"{tag}.end")
+        self.block(f"{tag}.end")
+
+    def __str__(self) -> str:
+        parameters = ", ".join(f"{p.type} {self.notes.get(p.text[1:], '')} {p.text}".replace("  ", " ") for p in self.parameters)
+        head = f"define {self.linkage} {self.result} @{self.name}({parameters}) {self.attributes} {{".replace("  ", " ")
+        return "\n".join([head, self.lines[0], *self.allocas, *self.lines[1:], "}"])
+
+
+class Module:
+    """Functions, declarations and constants that are compiled together."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Function] = {}
+        self.declarations: dict[str, None] = {}
+        self.globals: dict[str, str] = {}
+
+    def declare(self, text: str) -> None:
+        self.declarations[text] = None
+
+    def function(self, name: str, result: str, parameters: list[tuple[str, Type]], attributes: str = "nounwind",
+                 linkage: str = "", notes: dict[str, str] | None = None) -> Function:
+        function = self.functions[name] = Function(self, name, result, parameters, attributes, linkage, notes)
+        return function
+
+    def table(self, name: str, type: str, numbers: list[int]) -> str:
+        """A constant array; returns its symbol."""
+        body = ", ".join(f"{type} {literal(Type(type), n)}" for n in numbers)
+        self.globals[name] = f"@{name} = internal unnamed_addr constant [{len(numbers)} x {type}] [{body}], align 64"
+        return f"@{name}"
+
+    def __str__(self) -> str:
+        return "\n\n".join(["\n".join(self.globals.values()), *map(str, self.functions.values()),
+                            "\n".join(self.declarations)]) + "\n"

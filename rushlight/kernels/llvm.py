@@ -1,0 +1,190 @@
+"""The only module that knows llvmlite: LLVM IR text in, machine code out.
+
+Owns the target machine of this host, the pass pipeline, the verifier, the module linter and the linked libraries.
+Everything that it compiles goes through `link`; a library stays loaded as long as its `Library` object lives.
+llvmlite is imported on first use, so importing rushlight does not pay for it.  `available()` says whether code can be
+made here at all.
+"""
+
+import ctypes
+import itertools
+import os
+import re
+import threading
+from typing import Any
+
+from . import cache
+
+# Everything generated code may call: what the pool and the arena need, and what LLVM itself emits for fma, memcpy and
+# the functions of the C mathematics library that are not generated here.
+SYMBOLS = frozenset(
+    ("sem_wait sem_post aligned_alloc free memcpy memset memmove fma fmaf floor floorf ceil ceilf trunc truncf rint rintf "
+     "nearbyint nearbyintf roundeven roundevenf fmod fmodf pow powf ").split()
+    + [name + suffix for suffix in ("", "f") for name in
+       ("lgamma tgamma erf erfc exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+        "atanh atan2 hypot nextafter cbrt ldexp frexp").split()])
+
+MAX_INSTRUCTIONS = 60_000
+OPTIONS = "2"  # bumped when the pipeline changes, so that cached objects are not mixed
+
+_lock = threading.Lock()
+_serial = itertools.count()
+_engine: Any = None
+
+
+class CompileError(RuntimeError):
+    """Generated IR was refused by the linter or the verifier: always a defect of rushlight."""
+
+
+class Engine:
+    """The process-wide LLVM state: target machine, JIT, host description."""
+
+    def __init__(self) -> None:
+        import llvmlite
+        import llvmlite.binding as binding
+
+        self.binding = binding
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        binding.initialize_native_asmparser()
+        self.version = f"llvmlite {llvmlite.__version__} llvm {'.'.join(map(str, binding.llvm_version_info))}"
+        self.cpu = binding.get_host_cpu_name()
+        features = binding.get_host_cpu_features()
+        self.features = {name for name, on in features.items() if on}
+        # LLVM prefers 256-bit vectors on several CPUs; our kernels choose their own width.
+        self.flags = ",".join(filter(None, [features.flatten(), "-prefer-256-bit"]))
+        self.triple = binding.get_process_triple()
+        self.target = binding.Target.from_triple(self.triple)
+        self.machine = self.target.create_target_machine(
+            cpu=self.cpu, features=self.flags, opt=2, reloc="pic", codemodel="default")
+        self.layout = str(self.machine.target_data)
+        jit_machine = self.target.create_target_machine(
+            cpu=self.cpu, features=self.flags, opt=2, reloc="pic", codemodel="default")
+        self.jit = binding.create_lljit_compiler(jit_machine, use_jit_link=True)
+        self.pid = os.getpid()
+
+    @property
+    def vector_bits(self) -> int:
+        if "avx512f" in self.features and "avx512dq" in self.features and "avx512vl" in self.features:
+            return 512
+        return 256 if "avx2" in self.features else 128
+
+
+def engine() -> Engine:
+    """The engine, made on first use."""
+    global _engine
+    if _engine is None:
+        with _lock:
+            if _engine is None:
+                _engine = Engine()
+    return _engine
+
+
+def available() -> bool:
+    """True if machine code can be made and run here."""
+    if os.environ.get("RUSHLIGHT_JIT") == "0":
+        return False
+    try:
+        engine()
+    except (ImportError, OSError, RuntimeError):
+        return False
+    return True
+
+
+def symbol_address(name: str) -> int | None:
+    for library in (None, "libm.so.6", "libc.so.6"):
+        try:
+            return ctypes.cast(getattr(ctypes.CDLL(library), name), ctypes.c_void_p).value
+        except (AttributeError, OSError):
+            continue
+    return None
+
+
+class Library:
+    """Linked machine code; `address(name)` is valid while this object lives."""
+
+    def __init__(self, tracker: Any, exports: tuple[str, ...], text: str):
+        self._tracker, self.exports, self.text = tracker, exports, text
+
+    def address(self, name: str) -> int:
+        return self._tracker[name]
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        """A ctypes function that releases the GIL; it keeps the library alive."""
+        function = ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
+        function.library = self
+        return function
+
+    @property
+    def assembly(self) -> str:
+        """The machine code as assembly text."""
+        with _lock:
+            return engine().machine.emit_assembly(optimise(self.text))
+
+
+def lint(text: str) -> None:
+    """Raise CompileError where IR could misbehave: address arithmetic by integers, absolute addresses, odd symbols."""
+    for banned in ("inttoptr", "ptrtoint"):
+        if re.search(rf"\b{banned}\b", text):
+            raise CompileError(f"generated IR uses {banned}, which LLVM 22 miscompiles and the cache could not hold")
+    for name in re.findall(r"^declare [^@]*@([\w.$]+)\(", text, re.M):
+        if not name.startswith("llvm.") and name not in SYMBOLS:
+            raise CompileError(f"generated IR calls {name}, which is not on the list of allowed symbols")
+    if re.search(r"^@[^\n]*= external ", text, re.M):
+        raise CompileError("generated IR refers to an external variable")
+    count = text.count("\n  %") + text.count("\n  store") + text.count("\n  call")
+    if count > MAX_INSTRUCTIONS:
+        raise CompileError(f"a generated module has {count} instructions, more than {MAX_INSTRUCTIONS}")
+
+
+def optimise(text: str) -> Any:
+    """Parse, verify and run the pass pipeline; returns llvmlite's module."""
+    host = engine()
+    header = f'target datalayout = "{host.layout}"\ntarget triple = "{host.triple}"\n'
+    try:
+        module = host.binding.parse_assembly(header + text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(f"LLVM refused generated IR: {error}") from None
+    options = host.binding.create_pipeline_tuning_options(speed_level=2)
+    # Kernels are vectorised and unrolled by construction; the loop passes would only cost compile time.
+    options.loop_vectorization = options.slp_vectorization = False
+    options.loop_unrolling = options.loop_interleaving = False
+    builder = host.binding.create_pass_builder(host.machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def link(text: str, exports: tuple[str, ...], check: bool = True) -> Library:
+    """Compile IR text, or fetch its object from the disk cache, and load it."""
+    if check:
+        lint(text)
+    host = engine()
+    with _lock:
+        key = cache.key(text, host.cpu, host.flags, host.version, host.triple, OPTIONS)
+        image = cache.load(key)
+        if image is None:
+            image = host.machine.emit_object(optimise(text))
+            cache.store(key, image)
+        builder = host.binding.JITLibraryBuilder().add_object_img(image)
+        for name in exports:
+            builder.export_symbol(name)
+        for name in sorted(needed_symbols(text)):
+            address = symbol_address(name)
+            if address is not None:
+                builder.import_symbol(name, address)
+        tracker = builder.link(host.jit, f"rushlight{next(_serial)}")
+    return Library(tracker, exports, text)
+
+
+IMPLIED = {"memcpy", "memset", "memmove"}  # LLVM makes calls of these by itself
+
+
+def needed_symbols(text: str) -> set[str]:
+    names = {name for name in re.findall(r"^declare [^@]*@([\w.$]+)\(", text, re.M) if not name.startswith("llvm.")}
+    if "fma" not in engine().features and "llvm.fma" in text:
+        names |= {"fma", "fmaf"}
+    if "sse4.1" not in engine().features:
+        names |= {name + suffix for name in ("floor", "ceil", "trunc", "rint", "nearbyint", "roundeven")
+                  for suffix in ("", "f")}
+    return names | IMPLIED | ({"fmod", "fmodf"} if "frem" in text else set())
