@@ -92,81 +92,94 @@ def name_table() -> dict[int, Name]:
 def skip(item: Any) -> bool:
     """Referrers that are not holders: the graph itself, frames, the interpreter's own."""
     kind = type(item)
-    return issubclass(kind, (Node, OutputEdge)) or kind in (types.FrameType, types.ModuleType, type)
+    return issubclass(kind, (Node, OutputEdge)) or kind in (types.FrameType, types.ModuleType)
 
 
-def find_holders(targets: list[Any], ignore: set[int]) -> dict[int, Holder]:
-    """For each target that anything but the graph holds: its holder, by the target's id. `ignore` are ids of the caller's containers."""
+def find_holders(targets: list[Any], ignore: set[int]) -> dict[int, list[Holder]]:
+    """For each target that anything but the graph holds, by its id: all its holders. `ignore` are ids of the caller's containers.
+
+    Above a target's own holders one way up is enough. Everything kept here is one dict by id, so that what this function makes is
+    not found as a holder itself.
+    """
     names = name_table()
-    parents: dict[int, tuple[Any, Any]] = {}  # id of a child -> (child, the object that holds it)
-    level = {id(target): target for target in targets}
-    known = set(level) | ignore | {id(level), id(parents), id(names)}
-    known |= {id(targets)}
-    for _ in range(DEEPEST):
-        level = {key: item for key, item in level.items() if key not in names}
+    kept: dict[int, Any] = {id(target): target for target in targets}
+    direct: dict[int, list[int]] = {}
+    above: dict[int, int] = {}
+    ours = ignore | {id(targets), id(names), id(kept)}
+    level = set(kept)
+    for depth in range(DEEPEST):
         if not level:
             break
-        known.add(id(level))
-        above: dict[int, Any] = {}
-        known.add(id(above))
+        following: set[int] = set()
         everything = gc.get_objects()
-        known.add(id(everything))
+        ours.add(id(everything))
         for holder in everything:
-            if id(holder) in known and id(holder) not in level or skip(holder):
-                continue
             inside = gc.get_referents(holder)
-            if level.keys().isdisjoint(map(id, inside)):
+            if level.isdisjoint(map(id, inside)) or id(holder) in ours or skip(holder):
                 continue
-            for child in inside:
-                if id(child) in level and id(child) not in parents and child is not holder:
-                    parents[id(child)] = (child, holder)
-                    if id(holder) not in known:
-                        above[id(holder)] = holder
-        del everything
-        known |= set(above)
-        level = above
-    return {id(target): holder for target in targets if (holder := describe(target, parents, names)) is not None}
+            for child in set(map(id, inside)) & level - {id(holder)}:
+                if depth == 0:
+                    direct.setdefault(child, []).append(id(holder))
+                elif child in above:
+                    continue
+                else:
+                    above[child] = id(holder)
+                if id(holder) not in kept:
+                    kept[id(holder)] = holder
+                    following.add(id(holder))
+        ours.discard(id(everything))
+        del everything, inside, holder
+        level = {item for item in following if item not in names}
+    found: dict[int, list[Holder]] = {}
+    for target in targets:
+        chains = [[target]] if id(target) in names else []
+        chains += [climb([target, kept[holder]], names, above, kept) for holder in direct.get(id(target), ())]
+        if chains:
+            found[id(target)] = [describe(chain, names.get(id(chain[-1]))) for chain in chains]
+    return found
 
 
-def describe(target: Any, parents: dict, names: dict[int, Name]) -> Holder | None:
-    """The path from a name down to the target, or None if nothing holds it but the graph and its own views."""
-    chain = [target]
-    while id(chain[-1]) not in names:
-        if id(chain[-1]) not in parents or len(chain) > DEEPEST + 1:
-            break
-        chain.append(parents[id(chain[-1])][1])
-    root = names.get(id(chain[-1]))
-    if root is None and len(chain) == 1:
-        return None
-    steps = [step(outer, inner) for outer, inner in zip(reversed(chain), list(reversed(chain))[1:])]
+def climb(chain: list, names: dict[int, Name], above: dict[int, int], kept: dict[int, Any]) -> list:
+    """The way from an object up to one that has a name, as far as it is known."""
+    while id(chain[-1]) not in names and id(chain[-1]) in above and len(chain) <= DEEPEST:
+        chain.append(kept[above[id(chain[-1])]])
+    return chain
+
+
+def describe(chain: list, root: Name | None) -> Holder:
+    """A Holder from the way up: the object, what holds it, ..., what has the name `root`."""
+    steps = [step(outer, inner, chain) for outer, inner in zip(reversed(chain), list(reversed(chain))[1:])]
     holding = chain[1] if len(chain) > 1 else None
-    if isinstance(holding, CONTAINERS) and not is_namespace(holding, chain):
-        kind, last = type(holding).__name__, steps[-1:]
+    filled = isinstance(holding, CONTAINERS) and not is_namespace(holding, chain)
+    if filled:
+        kind = type(holding).__name__
         steps = steps[:-1]  # all that one container holds counts together
         key: tuple = (id(holding),)
     else:
-        kind, last = ("attribute" if len(chain) > 1 else "variable"), []
+        kind = "attribute" if len(chain) > 1 else "variable"
         key = (id(holding), *steps[-1:], root.name if root else "", root.code if root else None)
-    path = (root.name if root else "") + "".join(steps)
     if root is None:
         return Holder("", f"{kind} that no variable names", "", "", key)
-    word, filled = last_word(root.name, steps), kind not in ("attribute", "variable")
-    return Holder(path, kind, root.place, find_line(root, chain, word, filled or bool(last)), key)
+    path = root.name + "".join(steps)
+    return Holder(path, kind, root.place, find_line(root, chain, last_word(root.name, steps), filled), key)
 
 
 def is_namespace(item: Any, chain: list) -> bool:
     """Whether a dict is the attributes of the object above it in the chain."""
-    at = chain.index(item)
-    return type(item) is dict and at + 1 < len(chain) and getattr(chain[at + 1], "__dict__", None) is item
+    if type(item) is not dict:
+        return False
+    place = next(i for i, link in enumerate(chain) if link is item) + 1
+    owner = chain[place] if place < len(chain) else None
+    return isinstance(owner, type) or getattr(owner, "__dict__", None) is item
 
 
-def step(outer: Any, inner: Any) -> str:
+def step(outer: Any, inner: Any, chain: list) -> str:
     """How Python writes the way from one object to another that it holds."""
     if type(outer) is dict:
-        for key, value in outer.items():
-            if value is inner:
-                return f"[{key!r}]"
-        return "[key]"
+        key = next((key for key, value in outer.items() if value is inner), None)
+        return f".{key}" if is_namespace(outer, chain) else f"[{key!r}]"
+    if type(inner) is dict and is_namespace(inner, chain):
+        return ""
     if isinstance(outer, (list, tuple, deque)):
         return next((f"[{i}]" for i, value in enumerate(outer) if value is inner), "[?]")
     if isinstance(outer, (set, frozenset)):
@@ -185,8 +198,6 @@ def step(outer: Any, inner: Any) -> str:
     for name, value in attributes(outer):
         if value is inner:
             return f".{name}"
-    if getattr(outer, "__dict__", None) is inner:
-        return ""
     return f".<in {type(outer).__name__}>"
 
 

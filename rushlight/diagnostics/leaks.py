@@ -41,15 +41,14 @@ def held_graphs(marks: list[int], since: int = 0) -> list[HeldGraphs]:
     holders = find_holders(tensors, {id(tensors)})
     groups: dict[tuple, tuple[Holder, list[Tensor]]] = {}
     for tensor in tensors:
-        holder = holders.get(id(tensor))
-        if holder is not None:
+        for holder in holders.get(id(tensor), ()):
             groups.setdefault(holder.key, (holder, []))[1].append(tensor)
     found = []
     for key, (holder, members) in groups.items():
         nodes = {node for node in graph_nodes(members) if node.seq > since}
-        steps = {bisect(marks, node.seq) for node in nodes}
+        steps = min(len({bisect(marks, node.seq) for node in nodes}), max(len(marks), 1))  # what follows the last backward is of its step
         found.append(HeldGraphs(str(holder), holder.place, holder.line, len(members), count_apart(members), len(nodes),
-                                held_bytes(nodes), len(steps), key=key))
+                                held_bytes(nodes), steps, key=key))
     del tensors, groups
     return sorted(found, key=lambda entry: (-entry.bytes, entry.holder))
 
