@@ -39,7 +39,7 @@ def module_for(torch_name: str) -> types.ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not name.startswith(error.name):
             raise
-    found = importlib.import_module("rushlight")
+    found: object = importlib.import_module("rushlight")
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)
     if isinstance(found, types.ModuleType):

@@ -55,7 +55,8 @@ def is_ours(module: str | None) -> bool:
 def frames() -> list[types.FrameType]:
     """Every running frame of every thread outside this package."""
     found = []
-    for frame in sys._current_frames().values():
+    for innermost in sys._current_frames().values():
+        frame: types.FrameType | None = innermost
         while frame is not None:
             if not is_ours(frame.f_globals.get("__name__")):
                 found.append(frame)
@@ -249,7 +250,7 @@ def scope_of(tree: ast.AST, first: int) -> ast.AST:
 
 def best_statement(scope: ast.AST, word: str, filled: bool):
     """The statement that fills `word`: a call of append and its like first, then `+=`, then an assignment."""
-    ranked = []
+    ranked: list[tuple[int, int, Any]] = []
     for node in ast.walk(scope):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FILLERS:
             if mentions(node.func.value, word):

@@ -55,7 +55,8 @@ def held_graphs(marks: list[int], since: int = 0) -> list[HeldGraphs]:
 
 def count_apart(tensors: list[Tensor]) -> int:
     """How many graphs among these share no node with another: the hidden states of one sequence count as one."""
-    apart, seen = 0, set()
+    apart = 0
+    seen: set = set()
     for tensor in sorted(tensors, key=lambda t: -start_of(t).seq):
         nodes = graph_nodes([tensor])
         apart += nodes.isdisjoint(seen)

@@ -8,6 +8,7 @@ import gc
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def live_tensors() -> list[Tensor]:
 
 def start_of(tensor: Tensor):
     """The node that made the tensor, or None."""
-    node = getattr(tensor, "_node", None)
+    node: Any = getattr(tensor, "_node", None)
     return node.node if type(node) is OutputEdge else node
 
 
