@@ -1,0 +1,1 @@
+"""Reverse-mode differentiation over the recorded graph: nodes, the engine, and what users do with them."""

@@ -1,0 +1,340 @@
+"""Nodes of the recorded graph.  One class per op is made from its record (ops/generate.py); this is their base.
+
+A node holds `edges` (for each input: the node that made it, an OutputEdge, the leaf tensor itself, or None),
+`seq` (its age on tensor.tick's clock), `rare` (hooks, recorded line; None mostly) and the values that the
+op's grad rules name.  `apply` runs the rules on ndarrays, `apply_graph` runs the same rules on Tensors.
+"""
+import sys
+import weakref
+from collections import OrderedDict
+
+from ..core import dtypes
+from ..core.hooks import RemovableHandle
+from ..tensor import OutputEdge, Tensor, meta_of, new, root_of
+
+SECOND_BACKWARD = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+                   "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+                   "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+                   "after calling backward.")
+
+
+class Rare:
+    """What few nodes have. Defaults stand on the class."""
+
+    pre_hooks = post_hooks = None  # node hooks, by id
+    tensor_hooks = None  # (output number, hook) by id: hooks of non-leaf tensors
+    retain = None  # output number -> weak reference to the tensor that keeps its gradient
+    line = None  # "file:line" of the user's code that recorded the op
+    stack = None  # formatted stack of that moment (anomaly mode)
+    metadata = None
+    hook_order = 0
+
+
+class Freed:
+    """Stands where a saved value was, and remembers which line ran the backward that freed it."""
+
+    __slots__ = ("code", "line")
+    _meta = True  # makes every reader of saved tensors look closer
+
+    def __init__(self, frame):
+        self.code, self.line = frame.f_code, frame.f_lineno
+
+    def where(self):
+        return f"{self.code.co_filename}:{self.line} in {self.code.co_name}"
+
+
+class Packed:
+    """A saved tensor as a pack hook returned it."""
+
+    __slots__ = ("content", "unpack", "edge", "requires_grad")
+    _meta = True
+
+    def __init__(self, tensor, hooks, is_output=False):
+        pack, self.unpack = hooks
+        self.requires_grad = tensor._requires_grad
+        self.edge = None if is_output else tensor._node or (tensor if tensor._requires_grad else None)
+        self.content = pack(tensor if is_output else alias(tensor))
+
+
+def alias(tensor):
+    """The same values and history in a new Tensor object."""
+    twin = new(Tensor)
+    twin._array, twin._dtype, twin._requires_grad = tensor._array, tensor._dtype, tensor._requires_grad
+    twin._node, twin._grad, twin._meta = tensor._node, None, tensor._meta
+    return twin
+
+
+class Node:
+    """One recorded op. `rushlight.autograd.graph.Node` in the public API."""
+
+    __slots__ = ("edges", "seq", "rare", "__weakref__")
+    saved = ()  # names of the saved values, as the op's parameters are called
+    outputs = 1
+    op = None
+    saves_out = False
+
+    def name(self):
+        """The node's name, as PyTorch writes it."""
+        return type(self).__name__
+
+    def __repr__(self):
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    @property
+    def next_functions(self):
+        """Pairs (node, output number), one for each input; (None, 0) where no gradient is needed."""
+        return tuple(edge_pair(edge) for edge in self.edges)
+
+    @property
+    def metadata(self):
+        """A dict for the user's own notes."""
+        rare = rare_of(self)
+        if rare.metadata is None:
+            rare.metadata = {}
+        return rare.metadata
+
+    def _sequence_nr(self):
+        return self.seq
+
+    def register_hook(self, hook):
+        """Call `hook(grad_inputs, grad_outputs)` after the node ran; what it returns replaces grad_inputs."""
+        return register(rare_of(self), "post_hooks", hook)
+
+    def register_prehook(self, hook):
+        """Call `hook(grad_outputs)` before the node runs; what it returns replaces them."""
+        return register(rare_of(self), "pre_hooks", hook)
+
+    def _register_hook_dict(self, tensor):
+        return None
+
+    def __getattr__(self, name):
+        if name.startswith("_saved_"):
+            return self.saved_value(name[7:])
+        if name.startswith("_raw_saved_"):
+            return SavedHandle(self, name[11:])
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def saved_value(self, name):
+        own = SAVED_NAMES.get(name, name)
+        for candidate in (own, name):
+            if candidate in self.saved:
+                try:
+                    value = object.__getattribute__(self, candidate)
+                except AttributeError:
+                    return None
+                break
+        else:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '_saved_{name}'")
+        if candidate == "out":
+            return self.unpack_out()
+        if type(value) is Freed:
+            raise second_backward(self, value)
+        if isinstance(value, (Tensor, Packed)):
+            return self.unpack(value)
+        return value
+
+    def watch_output(self, counter):
+        """The output's storage got a version counter: keep it if the output was saved."""
+        if self.saves_out:
+            self.guard = counter
+
+    def unpack(self, saved):
+        """The saved tensor behind `saved`, checked: not freed, and not written since it was saved."""
+        kind = type(saved)
+        if kind is Freed:
+            raise second_backward(self, saved)
+        if kind is Packed:
+            return unpack_hooked(saved)
+        if kind in (float, int, bool, complex) or saved is None:
+            return saved
+        root_meta = root_of(saved)._meta
+        if root_meta is not None and root_meta.counter is not None and root_meta.counter.last > self.seq:
+            raise modified(self, saved, root_meta.counter)
+        return saved
+
+    def unpack_out(self):
+        """The saved output as a Tensor with its history, checked like `unpack`."""
+        guard, out = self.guard, self.out
+        if type(out) is Freed:
+            raise second_backward(self, out)
+        if type(out) is Packed:
+            tensor = alias(unpack_hooked(out))
+            tensor._node, tensor._requires_grad = self, True
+            return tensor
+        if guard is not None and guard.last > self.seq:
+            raise modified(self, None, guard)
+        tensor = new(Tensor)
+        tensor._array, tensor._requires_grad, tensor._node = out, True, self
+        tensor._dtype, tensor._grad, tensor._meta = dtypes.BY_NUMPY[out.dtype], None, None
+        return tensor
+
+
+SAVED_NAMES = {"self": "input", "result": "out", "output": "out"}
+
+
+class SavedHandle:
+    """`node._raw_saved_X`: lets hooks be put on one saved tensor."""
+
+    def __init__(self, node, name):
+        self.node, self.name = node, SAVED_NAMES.get(name, name)
+        if self.name not in node.saved:
+            raise AttributeError(f"'{type(node).__name__}' object has no attribute '_raw_saved_{name}'")
+
+    def register_hooks(self, pack, unpack):
+        """Replace the saved tensor by `pack(tensor)`; `unpack` gives it back in backward."""
+        if self.name == "out":
+            tensor = self.node.unpack_out()
+            self.node.out, self.node.guard = Packed(tensor.detach(), (pack, unpack), True), True
+        else:
+            saved = object.__getattribute__(self.node, self.name)
+            if type(saved) is Freed:
+                raise second_backward(self.node, saved)
+            if type(saved) is Packed:
+                raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+                                   "is allowed at a time.")
+            setattr(self.node, self.name, Packed(saved, (pack, unpack)))
+
+
+def unpack_hooked(packed):
+    tensor = packed.unpack(packed.content)
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor).__name__}")
+    twin = alias(tensor)
+    twin._meta = None
+    edge = packed.edge
+    twin._requires_grad = packed.requires_grad
+    if edge is not None and isinstance(edge, Tensor):
+        if edge._array is tensor._array:
+            return edge
+        return LeafStandIn.of(twin, edge)
+    twin._node = edge
+    return twin
+
+
+class LeafStandIn(Node):
+    """Passes a gradient on to a leaf whose saved values came back from a hook as another tensor."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, tensor, leaf):
+        node = new(cls)
+        node.edges, node.seq, node.rare = (leaf,), 0, None
+        tensor._node = node
+        return tensor
+
+    def apply(self, g, freed, need):
+        return (g,)
+
+    apply_graph = apply
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf: adds the gradient to `variable.grad`."""
+
+    __slots__ = ("variable",)
+    edges = ()
+
+    def __init__(self, variable):
+        self.variable, self.rare, self.seq = variable, None, 1 << 62
+
+    @property
+    def next_functions(self):
+        return ()
+
+
+def accumulator_of(leaf):
+    """The AccumulateGrad node of a leaf; the same one as long as anybody holds it or hooks hang on it."""
+    meta = meta_of(leaf)
+    node = None if meta.accumulator is None else meta.accumulator()
+    if node is None:
+        node = AccumulateGrad(leaf)
+        meta.accumulator = weakref.ref(node)
+    return node
+
+
+def edge_pair(edge):
+    if edge is None:
+        return None, 0
+    if type(edge) is OutputEdge:
+        return edge.node, edge.number
+    if isinstance(edge, Tensor):
+        return accumulator_of(edge), 0
+    return edge, 0
+
+
+def rare_of(node):
+    """The node's rare state, made if there is none."""
+    if node.rare is None:
+        node.rare = Rare()
+        if isinstance(node, AccumulateGrad):  # hooks must outlive the caller's reference
+            meta_of(node.variable).accumulator = Strong(node)
+    return node.rare
+
+
+class Strong:
+    """Called like a weak reference, but keeps its object."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node):
+        self.node = node
+
+    def __call__(self):
+        return self.node
+
+
+class state:
+    """Whether any hook was ever registered: only then the engine tracks when a leaf is complete."""
+
+    hooks = False
+
+
+def register(owner, slot, hook):
+    state.hooks = True
+    hooks = getattr(owner, slot)
+    if hooks is None:
+        hooks = OrderedDict()
+        setattr(owner, slot, hooks)
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def second_backward(node, freed):
+    where = f" The first backward ran at {freed.where()}."
+    if node.rare is not None and node.rare.line:
+        where += f" The op {node.name()} was recorded at {node.rare.line}."
+    return RuntimeError(SECOND_BACKWARD + where)
+
+
+def modified(node, saved, counter):
+    """The error for a saved tensor that was written after it was saved."""
+    expected = counter.value - sum(1 for entry in counter.log if entry[0] > node.seq)
+    writes = [entry for entry in counter.log if entry[0] > node.seq]
+    tensor = saved if saved is not None else node.out
+    array = tensor._array if isinstance(tensor, Tensor) else tensor
+    maker = node if saved is None else saved.grad_fn
+    made_by = ""
+    if maker is not None:
+        number = saved.output_nr if saved is not None else 0
+        made_by = f", which is output {number} of {maker.name()},"
+    kind = dtypes.BY_NUMPY[array.dtype].tensor_name
+    text = (f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[torch.{kind}{' ' + str(list(array.shape)) if array.ndim else ' []'}]{made_by} is at version {counter.value}; expected version "
+            f"{expected} instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True).")
+    if writes:
+        _, code, line = writes[0]
+        text += f" It was written at {code.co_filename}:{line} in {code.co_name}."
+    if node.rare is not None and node.rare.line:
+        text += f" {node.name()} saved it at {node.rare.line}."
+    return RuntimeError(text)
+
+
+def user_frame(depth=1):
+    """The nearest frame outside this package."""
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rushlight"):
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,152 @@
+"""The element types: one `dtype` object each, PyTorch's names, and how they map to NumPy.
+
+`native` says whether NumPy computes in the type itself.  float16 and bfloat16 are stored only: ops widen
+them to float32, compute, and round once.
+"""
+import builtins
+
+import ml_dtypes
+import numpy as np
+
+
+class dtype:
+    """An element type, such as `rushlight.float32`.
+
+    >>> import rushlight as torch
+    >>> torch.float32.itemsize, torch.int64.is_floating_point
+    (4, False)
+    """
+
+    __slots__ = ("name", "numpy", "itemsize", "is_floating_point", "is_complex", "is_signed", "native", "category",
+                 "tensor_name", "fast", "fast_float", "__weakref__")
+
+    def __init__(self, name, numpy_dtype, category, tensor_name, native=True):
+        self.name, self.numpy, self.category, self.native = name, np.dtype(numpy_dtype), category, native
+        self.itemsize = self.numpy.itemsize
+        self.is_floating_point, self.is_complex = category == FLOAT, category == COMPLEX
+        self.is_signed = name not in ("bool", "uint8", "uint16", "uint32", "uint64")
+        self.tensor_name = tensor_name
+        self.fast = native and category != COMPLEX  # NumPy's own arithmetic is PyTorch's: the straight-line path may run
+        self.fast_float = native and category == FLOAT
+
+    def __repr__(self):
+        return "torch." + self.name
+
+    def __reduce__(self):
+        return getdtype, (self.name,)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    @property
+    def compute(self):
+        """The dtype arithmetic runs in: float32 for the half types, else itself."""
+        return self if self.native else float32
+
+    def to_real(self):
+        """The real dtype of the same precision."""
+        return REAL_OF.get(self, self)
+
+    def to_complex(self):
+        """The complex dtype of the same precision."""
+        return COMPLEX_OF.get(self, self)
+
+
+BOOL, INTEGER, FLOAT, COMPLEX = range(4)
+
+bool = dtype("bool", np.bool_, BOOL, "BoolTensor")
+uint8 = dtype("uint8", np.uint8, INTEGER, "ByteTensor")
+int8 = dtype("int8", np.int8, INTEGER, "CharTensor")
+int16 = dtype("int16", np.int16, INTEGER, "ShortTensor")
+int32 = dtype("int32", np.int32, INTEGER, "IntTensor")
+int64 = dtype("int64", np.int64, INTEGER, "LongTensor")
+uint16 = dtype("uint16", np.uint16, INTEGER, "UInt16Tensor")
+uint32 = dtype("uint32", np.uint32, INTEGER, "UInt32Tensor")
+uint64 = dtype("uint64", np.uint64, INTEGER, "UInt64Tensor")
+float16 = dtype("float16", np.float16, FLOAT, "HalfTensor", native=False)
+bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOAT, "BFloat16Tensor", native=False)
+float32 = dtype("float32", np.float32, FLOAT, "FloatTensor")
+float64 = dtype("float64", np.float64, FLOAT, "DoubleTensor")
+complex64 = dtype("complex64", np.complex64, COMPLEX, "ComplexFloatTensor")
+complex128 = dtype("complex128", np.complex128, COMPLEX, "ComplexDoubleTensor")
+
+ALL = (bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64,
+       complex128)
+REAL_OF = {complex64: float32, complex128: float64}
+COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
+ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
+           "cfloat": complex64, "cdouble": complex128}
+BY_NAME = {d.name: d for d in ALL}
+BY_NUMPY = {d.numpy: d for d in ALL}
+PYTHON_TYPES = {builtins.bool: bool, int: int64, float: float32, complex: complex64}
+
+
+def getdtype(name):
+    """The dtype of a name (used by pickle)."""
+    return BY_NAME[name]
+
+
+def from_numpy(numpy_dtype):
+    """The dtype for a NumPy dtype; TypeError with PyTorch's words where there is none."""
+    try:
+        return BY_NUMPY[numpy_dtype]
+    except KeyError:
+        swapped = BY_NUMPY.get(numpy_dtype.newbyteorder("="))
+        if swapped is not None:
+            raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte "
+                             "orders is currently not supported.") from None
+        raise TypeError(f"can't convert np.ndarray of type {numpy_dtype}. The only supported types are: float64, float32, "
+                        "float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and "
+                        "bool.") from None
+
+
+class Info:
+    """Limits of a dtype, as `finfo` and `iinfo` give them."""
+
+    def __repr__(self):
+        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.shown)
+        return f"{type(self).__name__}({fields})"
+
+
+class finfo(Info):
+    """Limits of a floating point dtype.
+
+    >>> import rushlight as torch
+    >>> torch.finfo(torch.float32).eps
+    1.1920928955078125e-07
+    """
+
+    shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny", "dtype")
+
+    def __init__(self, type=None):
+        from_default = float32 if type is None else type
+        if not (from_default.is_floating_point or from_default.is_complex):
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo' "
+                            f"{from_default.name}")
+        real = from_default.to_real()
+        info = ml_dtypes.finfo(real.numpy) if real is bfloat16 else np.finfo(real.numpy)
+        self.bits, self.dtype = real.itemsize * 8, real.name
+        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
+        self.tiny = self.smallest_normal = float(info.smallest_normal)
+        self.resolution = float(info.resolution)
+
+
+class iinfo(Info):
+    """Limits of an integer dtype.
+
+    >>> import rushlight as torch
+    >>> torch.iinfo(torch.int8).max
+    127
+    """
+
+    shown = ("min", "max", "dtype")
+
+    def __init__(self, type):
+        if type.category != INTEGER:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo' "
+                            f"{type.name}" if type.category != BOOL else "torch.bool is not supported by torch.iinfo")
+        info = np.iinfo(type.numpy)
+        self.bits, self.dtype, self.min, self.max = info.bits, type.name, int(info.min), int(info.max)

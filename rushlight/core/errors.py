@@ -1,0 +1,18 @@
+"""Error types of our own, each also a type that PyTorch users catch."""
+import pickle
+
+
+class OutOfMemoryError(RuntimeError, MemoryError):
+    """More memory was asked for than there is or may be."""
+
+
+class FormatError(RuntimeError):
+    """A file is broken, of another kind, or of a newer version. The message starts with the path."""
+
+
+class SecurityError(FormatError, pickle.UnpicklingError):
+    """A file asks for something that reading data must not do."""
+
+
+class LinAlgError(RuntimeError):
+    """A matrix is singular, or its decomposition did not converge."""

@@ -1,0 +1,98 @@
+"""Type promotion, PyTorch's rules: tensors with dims outrank 0-d tensors, which outrank Python numbers."""
+from . import dtypes
+from .dtypes import BOOL, COMPLEX, FLOAT, INTEGER
+from .modes import Defaults
+
+INTEGER_ORDER = {"int8": 1, "int16": 2, "int32": 3, "int64": 4}
+TABLE = {}
+
+
+def promote_types(a, b):
+    """The smallest dtype that both dtypes convert to.
+
+    >>> import rushlight as torch
+    >>> torch.promote_types(torch.uint8, torch.int8)
+    torch.int16
+    """
+    if a is b:
+        return a
+    try:
+        return TABLE[a, b]
+    except KeyError:
+        result = TABLE[a, b] = TABLE[b, a] = combine(a, b)
+        return result
+
+
+def combine(a, b):
+    if a.category > b.category:
+        a, b = b, a
+    if b.category == COMPLEX:
+        wide = a is dtypes.float64 or b is dtypes.complex128
+        return dtypes.complex128 if wide or a is dtypes.complex128 else dtypes.complex64
+    if a.category < b.category:
+        return b
+    if b.category == FLOAT:
+        if {a, b} == {dtypes.float16, dtypes.bfloat16}:
+            return dtypes.float32
+        return a if a.itemsize > b.itemsize else b
+    if a.is_signed and b.is_signed:
+        return a if INTEGER_ORDER[a.name] > INTEGER_ORDER[b.name] else b
+    if not a.is_signed and not b.is_signed:
+        return a if a.itemsize > b.itemsize else b
+    unsigned, signed = (a, b) if b.is_signed else (b, a)
+    if unsigned is dtypes.uint8:
+        return signed if signed.itemsize > 1 else dtypes.int16
+    raise RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.name} and {b.name}")
+
+
+def combine_categories(higher, lower):
+    """A lower priority operand only matters when its category is higher."""
+    if higher is None:
+        return lower
+    if lower is None or higher.category == COMPLEX:
+        return higher
+    if higher.category == FLOAT:
+        return higher.to_complex() if lower.category == COMPLEX else higher
+    if higher.category == BOOL or lower.category >= FLOAT:
+        return promote_types(higher, lower)
+    return higher
+
+
+def number_dtype(value):
+    """The dtype that a Python number stands for."""
+    kind = dtypes.PYTHON_TYPES.get(type(value))
+    if kind is None:
+        kind = next((k for t, k in dtypes.PYTHON_TYPES.items() if isinstance(value, t)), None)
+        if kind is None:
+            import numbers
+            kind = dtypes.int64 if isinstance(value, numbers.Integral) else dtypes.float32
+    if kind is dtypes.float32:
+        return Defaults.dtype
+    return Defaults.dtype.to_complex() if kind is dtypes.complex64 else kind
+
+
+def result_dtype(operands):
+    """The dtype of arithmetic between operands, each a Tensor (by duck: `_dtype`, `_array`) or a Python number."""
+    dimensioned = zero = number = None
+    for operand in operands:
+        dtype = getattr(operand, "_dtype", None)
+        if dtype is None:
+            dtype = number_dtype(operand)
+            number = dtype if number is None else promote_types(number, dtype)
+        elif operand.ndim:
+            dimensioned = dtype if dimensioned is None else promote_types(dimensioned, dtype)
+        else:
+            zero = dtype if zero is None else promote_types(zero, dtype)
+    return combine_categories(dimensioned, combine_categories(zero, number))
+
+
+def can_cast(source, target):
+    """Whether a result of dtype `source` may be stored in `target`: categories never go down.
+
+    >>> import rushlight as torch
+    >>> torch.can_cast(torch.float32, torch.int64)
+    False
+    """
+    if source.category == INTEGER and target.category == BOOL:
+        return False
+    return source.category <= target.category

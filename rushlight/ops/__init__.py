@@ -1,0 +1,16 @@
+"""The ops: records (record.py), the generator of their eager code (generate.py), and one file per family."""
+import warnings
+
+from . import dispatch, pointwise, view, reduction, contraction, convert, creation
+from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
+
+# NumPy warns of 1/0 and the like from the frames of our kernels and rules; PyTorch does not. See also dispatch.recover.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"rushlight\.")
+attach_all()
+
+
+def __getattr__(name):
+    try:
+        return TORCH[name]
+    except KeyError:
+        raise AttributeError(f"module 'rushlight.ops' has no attribute '{name}'") from None

@@ -1,0 +1,211 @@
+"""Copies and casts: clone, contiguous, detach, to, type changes, copy_, fill_."""
+import numpy as np
+
+from ..core import dtypes
+from ..core.devices import device as Device, require_cpu
+from ..tensor import Meta, Tensor, counter_of, meta_of
+from .dispatch import inplace, write_out
+from .record import composite, primitive
+
+
+@primitive(grad=dict(input=lambda g: g), where="", node="CloneBackward0", family="pointwise_scalar")
+def _clone(input):
+    return np.array(input, order="K")
+
+
+@composite("torch method")
+def clone(input, *, memory_format=None):
+    """A copy with the same history.
+
+    >>> import rushlight as torch
+    >>> torch.tensor([1, 2]).clone()
+    tensor([1, 2])
+    """
+    return _clone(input)
+
+
+@primitive(grad=dict(input=lambda g: g), where="", node="CloneBackward0", family="pointwise_scalar")
+def _contiguous(input):
+    return np.array(input, order="C")
+
+
+@composite("method")
+def contiguous(input, memory_format=None):
+    """The tensor itself if its elements lie in C order, else a copy that does.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2, 3).t().contiguous().stride()
+    (2, 1)
+    """
+    return input if input._array.flags.c_contiguous else _contiguous(input)
+
+
+@primitive(grad=dict(input=lambda g: g), where="", node="ToCopyBackward0", dtype="kernel", family="cast")
+def _cast(input, dtype):
+    if input.dtype.kind == "c" and dtype.category < dtypes.COMPLEX:
+        input = input.real if dtype is not dtypes.bool else input != 0
+    if input.dtype.kind == "f" and dtype.category == dtypes.INTEGER and dtype.itemsize < 8:
+        return input.astype(np.int64).astype(dtype.numpy)  # wraps around as C does, through the widest type
+    return input.astype(dtype.numpy)
+
+
+@composite("method")
+def detach(input):
+    """The same memory without history; writes are seen by both, and by version checks.
+
+    >>> import rushlight as torch
+    >>> torch.ones(2, requires_grad=True).detach().requires_grad
+    False
+    """
+    if type(input) is not Tensor and hasattr(type(input), "__detach__"):
+        return type(input).__detach__(input)
+    result = as_view_without_base(input)
+    return result
+
+
+def as_view_without_base(input):
+    tensor = input.data
+    if input._meta is not None and input._meta.inference:
+        tensor._meta = Meta()
+        tensor._meta.inference = True
+        return tensor
+    counter = counter_of(input)
+    meta_of(tensor).counter = counter
+    return tensor
+
+
+def cast(input, dtype, copy=False):
+    if input._dtype is dtype:
+        return _clone(input) if copy else input
+    return _cast(input, dtype)
+
+
+@composite("method")
+def to(input, *args, **kwargs):
+    """With another dtype (or the dtype of another tensor); the device can only be the CPU.
+
+    >>> import rushlight as torch
+    >>> torch.tensor([1.7]).to(torch.int64)
+    tensor([1])
+    """
+    dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
+    for at, arg in enumerate(args):
+        if isinstance(arg, dtypes.dtype):
+            dtype = arg
+        elif isinstance(arg, (str, Device)) or type(arg) is int:
+            device = arg
+        elif isinstance(arg, Tensor):
+            dtype = arg._dtype
+        elif isinstance(arg, bool) and at >= 2:
+            copy = copy or (at == len(args) - 1 and arg)
+        elif arg is not None and not isinstance(arg, bool):
+            raise TypeError(f"to() received an invalid combination of arguments - got {type(arg).__name__}")
+    if "other" in kwargs:
+        dtype = kwargs["other"]._dtype
+    require_cpu(device)
+    return cast(input, input._dtype if dtype is None else dtype, copy)
+
+
+def caster(name, dtype):
+    def function(input, memory_format=None):
+        return cast(input, dtype)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The tensor as {dtype.name}.
+
+    >>> import rushlight as torch
+    >>> torch.tensor([1]).{name}().dtype
+    torch.{dtype.name}
+    """
+    return composite("method")(function)
+
+
+for _name, _dtype in {**dtypes.ALIASES, "bool": dtypes.bool, "byte": dtypes.uint8, "char": dtypes.int8, "bfloat16": dtypes.bfloat16}.items():
+    caster(_name, _dtype)
+
+
+@composite("method")
+def type_as(input, other):
+    """The tensor in the dtype of another.
+
+    >>> import rushlight as torch
+    >>> torch.tensor([1]).type_as(torch.tensor([1.0])).dtype
+    torch.float32
+    """
+    return cast(input, other._dtype)
+
+
+@primitive(grad=dict(src=lambda g, src_shape: sum_to_size(g, src_shape)), tensors=("input", "src"), where="", node="CopyBackwards", family="cast")
+def _copied(input, src):
+    return np.broadcast_to(src, input.shape).astype(input.dtype)
+
+
+@composite("")
+def copied(input, src):
+    """`src` in the shape and dtype of `input`: what `copy_` stores."""
+    if input._array.shape != src._array.shape:
+        try:
+            np.broadcast_to(src._array, input._array.shape)
+        except ValueError:
+            size, have = list(input.shape), list(src.shape)
+            at = next((d for d in range(1, min(len(size), len(have)) + 1) if have[-d] not in (1, size[-d])), None)
+            if at is None:
+                raise RuntimeError(f"expand(torch.{src._dtype.tensor_name}{{{have}}}, size={size}): the number of sizes provided ({len(size)}) must "
+                                   f"be greater or equal to the number of dimensions in the tensor ({len(have)})") from None
+            raise RuntimeError(f"The expanded size of the tensor ({size[-at]}) must match the existing size ({have[-at]}) at non-singleton "
+                               f"dimension {len(size) - at}.  Target sizes: {size}.  Tensor sizes: {have}") from None
+    return _copied(input, src)
+
+
+@composite("method")
+def copy_(input, src, non_blocking=False):
+    """Write the values of `src` (broadcast, cast) into this tensor; returns it.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
+    tensor([1., 2.])
+    """
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    return inplace(copied, input, (src,), {})
+
+
+@composite("method")
+def copy_checked(input, result):
+    """Store a result in an `out=` tensor."""
+    return write_out(input, result)
+
+
+@primitive(grad=dict(input=lambda g: g * 0), where="", node="FillBackward0", family="pointwise_scalar")
+def _filled(input, value):
+    return np.full(input.shape, np.asarray(value).astype(input.dtype) if not isinstance(value, complex) else value, input.dtype)
+
+
+@composite("method torch")
+def fill_(input, value):
+    """Set every element to one number (or 0-d tensor).
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2).fill_(7)
+    tensor([7., 7.])
+    """
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+        return inplace(copied, input, (value,), {})
+    return inplace(_filled, input, (value,), {})
+
+
+@primitive(grad=dict(input=lambda g: g * 0), where="", node="ZeroBackward0", family="pointwise_scalar")
+def _zeroed(input):
+    return np.zeros(input.shape, input.dtype)
+
+
+@composite("method torch")
+def zero_(input):
+    """Set every element to 0.
+
+    >>> import rushlight as torch
+    >>> torch.ones(2).zero_()
+    tensor([0., 0.])
+    """
+    return inplace(_zeroed, input, (), {})

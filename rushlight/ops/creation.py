@@ -1,0 +1,443 @@
+"""Making tensors from nothing: factories, ranges, conversions from Python and NumPy values."""
+import numpy as np
+
+from ..core import dtypes, modes
+from ..core.devices import require_cpu
+from ..core.errors import OutOfMemoryError
+from ..core.promotion import number_dtype
+from ..core.size import sizes_from
+from ..tensor import Tensor, asarray, wrap
+from .record import composite
+
+DEPTH = 64  # nesting of lists that `tensor` follows
+
+
+def made(array, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, memory_format=None, names=None):
+    """The factories' common end: a leaf tensor around a new array."""
+    if device is not None:
+        require_cpu(device)
+    tensor = wrap(array)
+    tracer = modes.TRACER.get() if modes.flags["special"] else None
+    if tracer is not None:
+        tensor = tracer.constant(tensor)
+    if requires_grad:
+        tensor.requires_grad_(True)
+    return tensor
+
+
+def allocate(sizes, numpy_dtype, make=np.empty):
+    """An array of these sizes; errors name the size and the memory asked for."""
+    for dim, size in enumerate(sizes):
+        if size < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {list(sizes)} (size {size} at dim {dim} is negative)")
+    try:
+        return make(sizes, numpy_dtype)
+    except (MemoryError, ValueError, OverflowError) as error:
+        count = 1
+        for size in sizes:
+            count *= size
+        asked = count * np.dtype(numpy_dtype).itemsize
+        more = "; the element count does not fit 63 bits" if count >= 1 << 63 else ""
+        raise OutOfMemoryError(f"[enforce fail at allocation] DefaultCPUAllocator: can't allocate memory: you tried to allocate {asked} "
+                               f"bytes for sizes {list(sizes)}{more}") from error
+
+
+def numpy_dtype_of(dtype):
+    if dtype is None:
+        return modes.Defaults.dtype.numpy
+    if isinstance(dtype, dtypes.dtype):
+        return dtype.numpy
+    if dtype in dtypes.PYTHON_TYPES:
+        return (modes.Defaults.dtype if dtype is float else dtypes.PYTHON_TYPES[dtype]).numpy
+    raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}" + (
+        f" (did you mean torch.{near(dtype)}?)" if isinstance(dtype, str) else ""))
+
+
+def near(name):
+    import difflib
+    return (difflib.get_close_matches(name, dtypes.BY_NAME) or ["float32"])[0]
+
+
+@composite("torch", raw=np.zeros)
+def zeros(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+    """A tensor of zeros.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2, 3)
+    tensor([[0., 0., 0.],
+            [0., 0., 0.]])
+    """
+    sizes = sizes_from(size)
+    if out is not None:
+        return out.resize_(sizes).zero_()
+    return made(allocate(sizes, numpy_dtype_of(dtype), np.zeros), None, device, requires_grad)
+
+
+@composite("torch", raw=np.ones)
+def ones(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+    """A tensor of ones.
+
+    >>> import rushlight as torch
+    >>> torch.ones(2)
+    tensor([1., 1.])
+    """
+    sizes = sizes_from(size)
+    if out is not None:
+        return out.resize_(sizes).fill_(1)
+    return made(allocate(sizes, numpy_dtype_of(dtype), np.ones), None, device, requires_grad)
+
+
+@composite("torch")
+def empty(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None, names=None):
+    """A tensor whose values are whatever the memory held.
+
+    >>> import rushlight as torch
+    >>> torch.empty(2, 3).shape
+    torch.Size([2, 3])
+    """
+    sizes = sizes_from(size)
+    if out is not None:
+        return out.resize_(sizes)
+    return made(allocate(sizes, numpy_dtype_of(dtype)), None, device, requires_grad)
+
+
+@composite("torch", raw=np.full)
+def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+    """A tensor filled with one value; its dtype follows the value.
+
+    >>> import rushlight as torch
+    >>> torch.full((2,), 7)
+    tensor([7, 7])
+    """
+    if isinstance(fill_value, Tensor):
+        fill_value = fill_value.item()
+    if dtype is None:
+        dtype = number_dtype(fill_value)
+    sizes = sizes_from((size,))
+    if out is not None:
+        return out.resize_(sizes).fill_(fill_value)
+    array = allocate(sizes, numpy_dtype_of(dtype))
+    array[...] = fill_value
+    return made(array, None, device, requires_grad)
+
+
+def like(name, fill):
+    """zeros_like and its kind: sizes, dtype and dense strides of another tensor."""
+    def function(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, pin_memory=False):
+        array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
+        if fill is not None:
+            array[...] = fill
+        return made(array, None, device, requires_grad)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""A tensor like `input`, {'uninitialised' if fill is None else f'filled with {fill}'}.
+
+    >>> import rushlight as torch
+    >>> torch.{name}(torch.tensor([1.5, 2.5])).shape
+    torch.Size([2])
+    """
+    return function
+
+
+zeros_like = composite("torch", raw=np.zeros_like)(like("zeros_like", 0))
+ones_like = composite("torch", raw=np.ones_like)(like("ones_like", 1))
+empty_like = composite("torch", raw=np.empty_like)(like("empty_like", None))
+
+
+@composite("torch")
+def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, pin_memory=False):
+    """A tensor like `input`, filled with one value.
+
+    >>> import rushlight as torch
+    >>> torch.full_like(torch.tensor([1.0, 2.0]), 3)
+    tensor([3., 3.])
+    """
+    array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
+    array[...] = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return made(array, None, device, requires_grad)
+
+
+def array_from(data, dtype):
+    """An own array holding `data`: numbers, nested lists of numbers and tensors, arrays, buffers, tensors."""
+    if isinstance(data, Tensor):
+        source = data._array
+        return source.astype(source.dtype if dtype is None else numpy_dtype_of(dtype), copy=True)
+    if isinstance(data, np.ndarray) or isinstance(data, np.generic):
+        source = asarray(data)
+        kind = dtypes.from_numpy(source.dtype)
+        return np.array(source, dtype=kind.numpy if dtype is None else numpy_dtype_of(dtype))
+    if isinstance(data, (bool, int, float, complex)):
+        return number_array(data, dtype)
+    if hasattr(data, "__array__") or hasattr(data, "__array_interface__") or isinstance(data, (memoryview, bytearray)):
+        return array_from(np.asarray(data), dtype)
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    shape, kinds = shape_of_nested(data, 0, set())
+    if dtype is None:
+        dtype = nested_dtype(kinds)
+    target = numpy_dtype_of(dtype)
+    values = plain_nested(data)
+    try:
+        return np.array(values, dtype=target).reshape(shape)
+    except OverflowError:
+        if target.kind in "iu":
+            raise RuntimeError(f"value cannot be converted to type {target.name} without overflow") from None
+        raise
+
+
+def number_array(value, dtype):
+    if dtype is None:
+        dtype = number_dtype(value)
+        if dtype is dtypes.int64 and not -2 ** 63 <= value < 2 ** 63:
+            raise RuntimeError("Overflow when unpacking long long")
+    target = numpy_dtype_of(dtype)
+    try:
+        if target.kind in "iu" and isinstance(value, float):
+            return np.array(int(value) if value == value and value not in (float("inf"), float("-inf")) else np.iinfo(target).min, target)
+        return np.array(value, target)
+    except OverflowError:
+        raise RuntimeError(f"value cannot be converted to type {target.name} without overflow") from None
+
+
+def shape_of_nested(data, depth, above):
+    """The shape of nested sequences, checked to be rectangular, and the kinds of number in them."""
+    if isinstance(data, Tensor):
+        return data._array.shape, {data._dtype}
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data.shape, {dtypes.from_numpy(data.dtype)}
+    if not isinstance(data, (list, tuple, range)) and not (hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, (str, bytes, dict))):
+        if isinstance(data, (bool, int, float, complex)):
+            return (), {type(data)}
+        if hasattr(data, "__index__") or hasattr(data, "__float__"):
+            return (), {int if hasattr(data, "__index__") else float}
+        if isinstance(data, str):
+            raise TypeError("too many dimensions 'str'" if depth else "new(): invalid data type 'str'")
+        raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
+    if id(data) in above:
+        raise ValueError("the list contains itself: a cycle cannot become a tensor")
+    if depth >= DEPTH:
+        raise ValueError(f"too many dimensions: lists are nested deeper than {DEPTH}")
+    above = above | {id(data)}
+    if all(type(item) in (float, int, bool) for item in data):
+        return (len(data),), set(map(type, data))
+    shape, kinds = None, set()
+    for at, item in enumerate(data):
+        item_shape, item_kinds = shape_of_nested(item, depth + 1, above)
+        kinds |= item_kinds
+        if shape is None:
+            shape = item_shape
+        elif item_shape != shape:
+            if len(item_shape) and len(shape):
+                raise ValueError(f"expected sequence of length {shape[0]} at dim {depth + 1} (got {item_shape[0]}): row {at} has {item_shape[0]}")
+            raise TypeError("not a sequence" if len(shape) else "only one-element tensors or numbers can stand beside numbers in a list")
+    return (len(data), *(shape or ())), kinds
+
+
+def nested_dtype(kinds):
+    best = None
+    from ..core.promotion import promote_types
+    for kind in kinds:
+        dtype = kind if isinstance(kind, dtypes.dtype) else modes.Defaults.dtype if kind is float else (
+            modes.Defaults.dtype.to_complex() if kind is complex else dtypes.PYTHON_TYPES[kind])
+        best = dtype if best is None else promote_types(best, dtype)
+    return best or modes.Defaults.dtype
+
+
+def plain_nested(data):
+    if isinstance(data, Tensor):
+        return data._array
+    if isinstance(data, (list, tuple)) and not all(type(item) in (float, int, bool) for item in data):
+        return [plain_nested(item) for item in data]
+    if hasattr(data, "__len__") and not isinstance(data, (list, tuple, np.ndarray)):
+        return [plain_nested(data[at]) for at in range(len(data))]
+    return data
+
+
+@composite("torch")
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A leaf tensor that copies numbers, nested lists, arrays or tensors.
+
+    >>> import rushlight as torch
+    >>> torch.tensor([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
+    """
+    if isinstance(data, Tensor):
+        import warnings
+        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                      "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", UserWarning, stacklevel=2)
+    return made(array_from(data, dtype), None, device, requires_grad)
+
+
+@composite("torch")
+def as_tensor(data, dtype=None, device=None):
+    """A tensor that shares memory with `data` where it can.
+
+    >>> import rushlight as torch
+    >>> torch.as_tensor([1, 2])
+    tensor([1, 2])
+    """
+    if isinstance(data, Tensor):
+        require_cpu(device)
+        return data if dtype is None or dtype is data._dtype else data.to(dtype)
+    if isinstance(data, np.ndarray):
+        shared = from_numpy(data)
+        return shared if dtype is None or shared._dtype is dtype else shared.to(dtype)
+    return made(array_from(data, dtype), None, device)
+
+
+@composite("torch")
+def from_numpy(ndarray):
+    """A tensor that shares memory with an ndarray.
+
+    >>> import rushlight as torch, numpy
+    >>> torch.from_numpy(numpy.arange(3))
+    tensor([0, 1, 2])
+    """
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    dtype = dtypes.from_numpy(ndarray.dtype)
+    if any(step < 0 for step in ndarray.strides):
+        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+                         "supported. (You can probably work around this by making a copy of your array  with array.copy().) ")
+    if any(step % ndarray.itemsize for step in ndarray.strides):
+        raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
+    if not ndarray.flags.writeable:
+        import warnings
+        warnings.warn("The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to this "
+                      "tensor will result in undefined behavior. You may want to copy the array to protect its data or make it writable "
+                      "before converting it to a tensor. This type of warning will be suppressed for the rest of this program.",
+                      UserWarning, stacklevel=2)
+    return wrap(ndarray if type(ndarray) is np.ndarray else np.asarray(ndarray), dtype)
+
+
+def range_dtype(values, dtype):
+    if dtype is not None:
+        return dtype
+    if any(isinstance(value, float) or isinstance(value, Tensor) and value.is_floating_point() for value in values):
+        return modes.Defaults.dtype
+    return dtypes.int64
+
+
+def plain_number(value):
+    return value.item() if isinstance(value, (Tensor, np.generic)) else value
+
+
+@composite("torch", raw=np.arange)
+def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """Numbers from start (default 0) up to, not including, end.
+
+    >>> import rushlight as torch
+    >>> torch.arange(5)
+    tensor([0, 1, 2, 3, 4])
+    """
+    if end is None:
+        start, end = 0, start
+    dtype = range_dtype((start, end, step), dtype)
+    start, end, step = map(plain_number, (start, end, step))
+    count = range_count(start, end, step, ceil=True)
+    if dtype.category < dtypes.FLOAT:
+        if all(isinstance(value, int) for value in (start, end, step)):
+            array = np.arange(start, end, step, dtype=dtype.numpy) if count else np.zeros(0, dtype.numpy)
+        else:
+            array = (start + step * np.arange(count)).astype(dtype.numpy)
+    else:
+        array = (start + step * np.arange(count, dtype=np.float64)).astype(dtype.numpy)
+    if out is not None:
+        out.resize_(array.shape)
+        out._array[...] = array
+        return out
+    return made(array, None, device, requires_grad)
+
+
+def range_count(start, end, step, ceil):
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    for value in (start, end):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    import math
+    ratio = (end - start) / step
+    count = math.ceil(ratio) if ceil else math.floor(ratio) + 1
+    if count > 1 << 46:
+        raise OutOfMemoryError(f"you tried to allocate {count * 8} bytes for a range of {count} numbers")
+    return count
+
+
+@composite("torch")
+def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """`steps` numbers from start to end, both included.
+
+    >>> import rushlight as torch
+    >>> torch.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    array = spaced(start, end, steps, dtype)
+    if out is not None:
+        out.resize_(array.shape)
+        out._array[...] = array
+        return out
+    return made(array, None, device, requires_grad)
+
+
+def spaced(start, end, steps, dtype):
+    start, end = plain_number(start), plain_number(end)
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    if dtype is None:
+        dtype = modes.Defaults.dtype.to_complex() if isinstance(start, complex) or isinstance(end, complex) else modes.Defaults.dtype
+    if steps > 1 << 46:
+        raise OutOfMemoryError(f"you tried to allocate {steps * dtype.itemsize} bytes for {steps} steps")
+    if steps == 1:
+        return np.array([start]).astype(dtype.numpy)
+    if dtype.category < dtypes.FLOAT:
+        values = np.linspace(start, end, steps, dtype=np.float64)
+        return np.trunc(values).astype(dtype.numpy)
+    index = np.arange(steps)  # the first half counts from the start, the second from the end, as PyTorch does
+    kind = np.float64 if dtype in (dtypes.float64, dtypes.complex128) else np.float32
+    if dtype.is_complex:
+        kind = dtype.numpy.type
+    step = kind((end - start) / max(steps - 1, 1))
+    front = kind(start) + step * index.astype(kind)
+    back = kind(end) - step * (steps - 1 - index).astype(kind)
+    return np.where(index < steps // 2, front, back).astype(dtype.numpy)
+
+
+@composite("torch")
+def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """base ** linspace(start, end, steps).
+
+    >>> import rushlight as torch
+    >>> torch.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    dtype = modes.Defaults.dtype if dtype is None else dtype
+    array = np.power(float(base), spaced(start, end, steps, dtypes.float64)).astype(dtype.numpy)
+    if out is not None:
+        out.resize_(array.shape)
+        out._array[...] = array
+        return out
+    return made(array, None, device, requires_grad)
+
+
+@composite("torch", raw=np.eye)
+def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """Ones on the diagonal, zeros elsewhere.
+
+    >>> import rushlight as torch
+    >>> torch.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    for name, value in (("n", n), ("m", m)):
+        if value is not None and value < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")
+    array = np.eye(n, m, dtype=numpy_dtype_of(dtype))
+    if out is not None:
+        out.resize_(array.shape)
+        out._array[...] = array
+        return out
+    return made(array, None, device, requires_grad)

@@ -1,0 +1,499 @@
+"""The general path of every op: whatever is not plain tensors of one fast dtype in an ordinary mode.
+
+Scalars and mixed dtypes are promoted; half types are widened, computed and rounded once; tensor subclasses and
+proxies are handed to their type; in-place and `out=` forms are made from the plain form.  Called by generated
+functions only (ops/generate.py).  Read `general` first.
+"""
+import numbers
+
+import numpy as np
+
+from ..autograd.node import Packed, alias, rare_of, user_frame
+from ..core import dtypes, modes
+from ..core.promotion import can_cast, result_dtype
+from ..core.size import broadcast_shapes
+from ..tensor import Meta, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap
+from .generate import NAMES, materialise
+from .rebase import copy_slices, view_node
+
+NUMBERS = (int, float, complex, bool, numbers.Number, np.generic)
+
+
+def general(op, values, out=None):
+    """Run `op` on bound values (in the order of `op.params`)."""
+    bound = dict(zip(op.params, values))
+    override = None
+    for name in op.tensors:
+        value = bound[name]
+        kind = type(value)
+        if kind is Tensor:
+            continue
+        if isinstance(value, Tensor):
+            override = foremost(override, kind)
+        elif value is None:
+            if op.defaults.get(name, 0) is not None:
+                raise not_a_tensor(op, name, value)
+        elif op.family != "pointwise" or not isinstance(value, NUMBERS):
+            raise not_a_tensor(op, name, value)
+        elif isinstance(value, np.generic):
+            bound[name] = value.item()
+    for name in op.lists:
+        items = bound[name]
+        if not isinstance(items, (list, tuple)):
+            raise TypeError(f"{op.name}(): argument '{name}' must be tuple of Tensors, not {type(items).__name__}")
+        for at, item in enumerate(items):
+            if isinstance(item, Tensor):
+                if type(item) is not Tensor:
+                    override = foremost(override, type(item))
+            elif item is not None or op.name in ("cat", "stack"):
+                raise TypeError(f"expected Tensor as element {at} in argument 0, but got {type(item).__name__}")
+    if override is not None:
+        return override.__dispatch__(op, bound, out)
+    if modes.flags["special"]:
+        tracer = modes.TRACER.get()
+        if tracer is not None and tracer.wants(op, bound):
+            return tracer.record(op, bound, out)
+    if op.family == "pointwise":
+        result = general_pointwise(op, bound)
+    elif op.view:
+        result = general_view(op, bound)
+    else:
+        result = general_primitive(op, bound)
+    if out is not None:
+        return write_out(out, result)
+    return result
+
+
+def general_operator(op, values, out=None):
+    """`general` for operators: NotImplemented for operands that are neither tensors nor numbers."""
+    for value in values:
+        if not isinstance(value, (Tensor, *NUMBERS)):
+            if type(value) is ndarray:
+                value = wrap(value)
+                values = tuple(value if v is not value and type(v) is ndarray else v for v in values)
+                continue
+            return NotImplemented
+    return general(op, values, out)
+
+
+def foremost(current, kind):
+    """Which of two tensor subclasses decides: the more derived, else the first."""
+    return kind if current is None or issubclass(kind, current) else current
+
+
+def not_a_tensor(op, name, value):
+    shown = "other" if name == "other" else name
+    position = op.params.index(name) + 1
+    return TypeError(f"{op.name}(): argument '{shown}' (position {position}) must be Tensor, not {type(value).__name__}")
+
+
+def general_pointwise(op, bound):
+    operands = [bound[name] for name in op.tensors]
+    if not any(isinstance(operand, Tensor) for operand in operands):
+        raise TypeError(f"{op.name}(): argument '{op.tensors[0]}' (position 1) must be Tensor, not {type(operands[0]).__name__}")
+    dtype = result_dtype([bound[name] for name in op.tensors if bound[name] is not None and name not in op.masks])
+    if op.promote == "float" and dtype.category < dtypes.FLOAT:
+        dtype = modes.Defaults.dtype
+    numpy_dtype = dtype.compute.numpy
+    arrays = [bound[name]._array if name in op.masks else operand_array(bound[name], numpy_dtype, dtype) for name in op.tensors]
+    extra = [bound[name] for name in op.positional if name not in op.tensors]
+    named = {name: bound[name] for name in op.params if name not in op.positional}
+    try:
+        with np.errstate(all="ignore"):
+            result = op.kernel(*arrays, *extra, **named)
+    except (ValueError, TypeError) as error:
+        broadcast_shapes(*(array.shape for array in arrays if array is not None))
+        if isinstance(error, TypeError) and dtype.category == dtypes.COMPLEX or "ufunc" in str(error):
+            raise RuntimeError(f'"{op.name}_cpu" not implemented for \'{scalar_name(dtype)}\'') from None
+        raise
+    result = asarray(result)
+    final = dtypes.bool if op.promote == "bool" else dtype
+    if result.dtype != final.numpy:
+        real = final.to_real()  # abs, angle and the like of complex numbers are real
+        final = real if result.dtype.kind == "f" and final.is_complex else final
+        result = result.astype(final.numpy)
+    tensor = plain(result, final)
+    if op.grad and modes.grad_enabled() and final.category >= dtypes.FLOAT:
+        record(op, bound, (tensor,), dtype)
+    return tensor
+
+
+def operand_array(operand, numpy_dtype, dtype):
+    if isinstance(operand, Tensor):
+        array = operand._array
+        return array if array.dtype == numpy_dtype else array.astype(numpy_dtype)
+    if operand is None:
+        return None
+    if dtype.category == dtypes.INTEGER and isinstance(operand, int):
+        info = np.iinfo(numpy_dtype)
+        if not info.min <= operand <= info.max:
+            if operand > 2 ** 63 - 1 or operand < -2 ** 63:
+                raise RuntimeError("Overflow when unpacking long long")
+            return np.array(operand, np.int64).astype(numpy_dtype)
+    return np.array(operand, numpy_dtype)
+
+
+def scalar_name(dtype):
+    """The C++-style name of a dtype that PyTorch's messages use: Float, Long, ..."""
+    return dtype.tensor_name.removesuffix("Tensor") or dtype.name
+
+
+def plain(array, dtype):
+    """A result tensor; in inference mode, an inference tensor."""
+    tensor = new(Tensor)
+    tensor._array, tensor._dtype, tensor._requires_grad = array, dtype, False
+    tensor._node = tensor._grad = tensor._meta = None
+    if modes.inference_enabled():
+        tensor._meta = meta = Meta()
+        meta.inference = True
+    return tensor
+
+
+def general_primitive(op, bound):
+    first = next((bound[name] for name in op.tensors if bound[name] is not None), None)
+    if first is None and op.lists:
+        first = next((item for item in bound[op.lists[0]] if item is not None), None)
+    compute = None if first is None else first._dtype
+    widen = compute is not None and not compute.native
+    arguments = {}
+    for name in op.params:
+        value = bound[name]
+        if name in op.tensors:
+            value = None if value is None else widened(value, widen)
+        elif name in op.lists:
+            value = [None if item is None else widened(item, widen) for item in value]
+        arguments[name] = value
+    with np.errstate(all="ignore"):
+        results = op.kernel(*(arguments[name] for name in op.positional),
+                            **{name: arguments[name] for name in op.params if name not in op.positional})
+    if op.outputs == 1 and type(results) is not tuple:
+        results = (results,)
+    declared = op.dtype if type(op.dtype) is tuple else (op.dtype,) * len(results)
+    tensors = []
+    for result, rule in zip(results, declared):
+        result = asarray(result)
+        if rule == "first":
+            dtype = compute
+        elif rule == "kernel":
+            dtype = compute if widen and result.dtype == np.float32 else dtypes.BY_NUMPY[result.dtype]
+        else:
+            dtype = rule
+        if result.dtype != dtype.numpy:
+            result = result.astype(dtype.numpy)
+        tensors.append(plain(result, dtype))
+    if op.grad and modes.grad_enabled():
+        record(op, bound, tensors, compute)
+    return tensors[0] if op.outputs == 1 else pack_results(op, tensors)
+
+
+def widened(tensor, widen):
+    array = tensor._array
+    return array.astype(np.float32) if widen and not tensor._dtype.native else array
+
+
+def general_view(op, bound):
+    source = bound[op.tensors[0]]
+    arguments = [source._array if name in op.tensors else bound[name] for name in op.positional]
+    result = op.kernel(*arguments, **{name: bound[name] for name in op.params if name not in op.positional})
+    several = type(result) in (list, tuple)
+    results = result if several else (result,)
+    kind = camel_of(op) if several else None
+    tensors = [as_view(array, source, dtypes.BY_NUMPY[array.dtype], kind) for array in results]
+    if op.grad and modes.grad_enabled():
+        record(op, bound, tensors, source._dtype)
+    return tuple(tensors) if several else tensors[0]
+
+
+def camel_of(op):
+    return op.node_name.rstrip("0123456789").removesuffix("Backward")
+
+
+def record(op, bound, tensors, compute):
+    """Make the general node of a call and put it under the results."""
+    differentiable = [name for name in (*op.tensors, *op.lists) if name in op.grad]
+    needy = [name for name in differentiable if needs_grad(bound[name])]
+    if not needy:
+        return
+    if op.classes is None:
+        materialise(op)
+    node = new(op.classes[1])
+    node.rare, node.compute = None, compute
+    if "fix" in op.classes[0].__slots__:
+        node.fix = None
+    edges, metas = [], []
+    for name in (*op.tensors, *op.lists):
+        for item in (bound[name] if name in op.lists else [bound[name]]):
+            wanted = name in op.grad and isinstance(item, Tensor) and item._requires_grad
+            edges.append((item._node or item) if wanted else None)
+            metas.append((item._array.shape, item._array.dtype) if wanted else None)
+    node.edges, node.metas = tuple(edges), metas
+    special = modes.flags["special"]
+    hooks = modes.SAVED_HOOKS.get() if special else ()
+    for name in needy:
+        for want in op.wants[name]:
+            if want in ("g", "gs"):
+                continue
+            if want == "out":
+                node.out, node.guard = tensors[0]._array, None
+                if hooks:
+                    node.out, node.guard = Packed(tensors[0], hooks[-1], True), True
+                continue
+            if want in op.params:
+                value = bound[want]
+                if want in op.tensors and isinstance(value, Tensor):
+                    check_savable(value)
+                    if hooks:
+                        value = Packed(value, hooks[-1])
+                elif want in op.lists and hooks:
+                    value = [Packed(item, hooks[-1]) if isinstance(item, Tensor) else item for item in value]
+            else:
+                value = shape_of(bound[want.removesuffix("_shape")])
+            setattr(node, want, value)
+    node.seq = tick()
+    for number in op.differentiable if len(tensors) == op.outputs else range(len(tensors)):
+        tensor = tensors[number]
+        if tensor._dtype.category >= dtypes.FLOAT:
+            tensor._requires_grad = True
+            tensor._node = node if len(tensors) == 1 else OutputEdge(node, number)
+    if len(tensors) != op.outputs:
+        node_outputs(node, len(tensors))
+    if special:
+        note_line(node)
+
+
+def node_outputs(node, count):
+    """A node with as many outputs as this call had (unbind, split): the class for that count."""
+    kind = type(node)
+    counted = COUNTED.get((kind, count))
+    if counted is None:
+        counted = COUNTED[kind, count] = type(kind.__name__, (kind,), {"__slots__": (), "outputs": count, "__module__": kind.__module__})
+    node.__class__ = counted
+
+
+COUNTED = {}
+
+
+def note_line(node):
+    """Remember which of the user's lines recorded a node, when somebody asked for it."""
+    anomaly = modes.ANOMALY.get()
+    if modes.LINES.get() or anomaly is not None:
+        frame = user_frame(2)
+        rare = rare_of(node)
+        rare.line = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        if anomaly is not None:
+            import traceback
+            rare.stack = "".join(traceback.format_stack(frame))
+
+
+def needs_grad(value):
+    if isinstance(value, Tensor):
+        return value._requires_grad
+    return type(value) in (list, tuple) and any(isinstance(item, Tensor) and item._requires_grad for item in value)
+
+
+def shape_of(value):
+    if isinstance(value, (list, tuple)):
+        return [item._array.shape if isinstance(item, Tensor) else None for item in value]
+    return value._array.shape if isinstance(value, Tensor) else ()
+
+
+def check_savable(tensor):
+    if tensor._meta is not None and tensor._meta.inference and not modes.inference_enabled():
+        raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+                           "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
+                           "in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.")
+
+
+class Result(tuple):
+    """Base of named results, such as `torch.return_types.max`."""
+
+    __slots__ = ()
+    _fields = ()
+
+    def __new__(cls, items):
+        return tuple.__new__(cls, items)
+
+    def __repr__(self):
+        parts = ",\n".join(f"{name}={value!r}" for name, value in zip(self._fields, self))
+        return f"torch.return_types.{type(self).__name__}(\n{parts})"
+
+    def __reduce__(self):
+        return tuple, (tuple(self),)
+
+
+RESULTS = {}
+
+
+def result_type_of(name, fields):
+    """The named tuple class of an op's result."""
+    kind = RESULTS.get((name, fields))
+    if kind is None:
+        getters = {field: property(lambda self, at=at: self[at]) for at, field in enumerate(fields)}
+        kind = RESULTS[name, fields] = type(name, (Result,), {"__slots__": (), "_fields": fields, "__module__": "torch.return_types",
+                                                              "__match_args__": fields, "n_fields": len(fields), **getters})
+    return kind
+
+
+def pack_results(op, tensors):
+    if op.returns is None:
+        return tuple(tensors)
+    return result_type_of(op.name.strip("_").removesuffix("_dim"), op.returns)(tensors)
+
+
+def recover(op, values, error):
+    """A kernel failed on the straight-line path: say why in PyTorch's words, or run with NumPy's warnings off."""
+    if isinstance(error, RuntimeWarning):
+        return general(op, values)
+    if op.family == "pointwise":
+        return general(op, values)
+    raise error
+
+
+def write_out(out, result):
+    """The `out=` form: store a result in a given tensor (or several)."""
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors, not {type(out).__name__}")
+        written = [write_out(target, part) for target, part in zip(out, result)]
+        return type(result)(written) if isinstance(result, Result) else tuple(written)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    if modes.grad_enabled() and (out._requires_grad or result._requires_grad):
+        raise RuntimeError("out=... functions don't support automatic differentiation, but one of the arguments requires grad.")
+    if not can_cast(result._dtype, out._dtype):
+        raise RuntimeError(f"result type {scalar_name(result._dtype)} can't be cast to the desired output type {scalar_name(out._dtype)}")
+    if out._array.shape != result._array.shape:
+        if out._array.size or (out._meta is not None and out._meta.base is not None):
+            raise ValueError(f"out= has shape {list(out.shape)} and the result shape {list(result.shape)}: no silent resize; pass a tensor of "
+                             "the result's shape, or an empty one")
+        out._array = np.empty(result._array.shape, out._array.dtype)
+    check_written(out)
+    out._array[...] = result._array.astype(out._array.dtype, copy=False)
+    bump(out, 3)
+    return out
+
+
+def check_written(tensor):
+    """Refuse a write where several elements share memory, or into read-only or inference memory."""
+    array = tensor._array
+    if 0 in array.strides and any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape)) and array.size:
+        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                           "Please clone() the tensor before performing the operation.")
+    if not array.flags.writeable:
+        raise RuntimeError("the tensor's memory is read-only (it came from a read-only NumPy array or buffer): clone() it before writing")
+    meta = tensor._meta
+    if meta is not None and meta.inference and not modes.inference_enabled():
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
+                           "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
+
+
+def check_inplace(tensor, others=()):
+    """Refuse in-place ops that would break recorded history (PyTorch's rules). Returns whether history is to be recorded."""
+    check_written(tensor)
+    if not modes.grad_enabled():
+        return False
+    recording = tensor._requires_grad or any(isinstance(other, Tensor) and other._requires_grad for other in others)
+    if not recording:
+        return False
+    meta = tensor._meta
+    base = None if meta is None else meta.base
+    if base is None:
+        if tensor._node is None and tensor._requires_grad:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        return True
+    if base._node is None and base._requires_grad:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    if meta.multi:
+        number = tensor._node.number if type(tensor._node) is OutputEdge else 0
+        raise RuntimeError(f"Output {number} of {meta.multi}Backward0 is a view and is being modified inplace. This view is the output of a "
+                           "function that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
+                           "should replace the inplace operation by an out-of-place one.")
+    if meta.made_in_function:
+        raise RuntimeError(f"Output 0 of {meta.made_in_function} is a view and is being modified inplace. This view was created inside a custom "
+                           "Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would override "
+                           "the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is "
+                           "forbidden. You can fix this by cloning the output of the custom Function.")
+    if meta.made_in_no_grad:
+        raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is "
+                           "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
+                           "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want "
+                           "the inplace to be tracked).")
+    return True
+
+
+def inplace(function, tensor, args, kwargs, name=None):
+    """`tensor.op_(...)` made of `op`: compute, store, and give the tensor the result's history."""
+    if type(tensor) is not Tensor and hasattr(type(tensor), "__dispatch_inplace__"):
+        return type(tensor).__dispatch_inplace__(function, tensor, args, kwargs)
+    recording = check_inplace(tensor, (*args, *kwargs.values()))
+    if not recording:
+        with modes.no_grad():
+            result = function(tensor, *args, **kwargs)
+        store(tensor, result)
+        bump(tensor, 3)
+        return tensor
+    before = alias(tensor)
+    result = function(before, *args, **kwargs)
+    check_storable(tensor, result)
+    node = result._node
+    if node is not None and saves(node, before):
+        before._array = before._array.copy()
+    store(tensor, result)
+    bump(tensor, 3)
+    if node is not None:
+        rebase(tensor, node, result)
+    return tensor
+
+
+def saves(node, tensor):
+    return any(getattr(node, field, None) is tensor for field in getattr(node, "saved", ()))
+
+
+def check_storable(tensor, result):
+    if not can_cast(result._dtype, tensor._dtype):
+        raise RuntimeError(f"result type {scalar_name(result._dtype)} can't be cast to the desired output type {scalar_name(tensor._dtype)}")
+    if result._array.shape != tensor._array.shape:
+        raise RuntimeError(f"output with shape {list(tensor.shape)} doesn't match the broadcast shape {list(result.shape)}")
+
+
+def store(tensor, result):
+    check_storable(tensor, result)
+    array, values = tensor._array, result._array
+    if values is not array:
+        array[...] = values if values.dtype == array.dtype else values.astype(array.dtype)
+
+
+def rebase(tensor, node, result=None):
+    """Give `tensor` the history `node` after it was written in place; a view's base gets it, and all views follow."""
+    meta = tensor._meta
+    if type(node) is not OutputEdge and getattr(type(node), "saves_out", False) and result is not None:
+        if type(node.out) is ndarray and result._array is not None and node.out is result._array:
+            node.out, node.guard = tensor._array, counter_of(tensor)
+        node.seq = tick()
+    base = None if meta is None else meta.base
+    if base is None:
+        tensor._node, tensor._requires_grad = node, True
+        refresh_views(tensor)
+        return
+    base._node, base._requires_grad = copy_slices(base, tensor, node), True
+    refresh_views(base)
+    if tensor._node is None or tensor._node is node:
+        refresh_view(tensor, base)
+
+
+def refresh_views(base):
+    """After the base got new history, its views read from it."""
+    views = None if base._meta is None else base._meta.views
+    if views:
+        for reference in views:
+            view = reference()
+            if view is not None and view is not base:
+                refresh_view(view, base)
+
+
+def refresh_view(view, base):
+    view._node, view._requires_grad = view_node(base, view), True
+
+
+NAMES["general"], NAMES["recover"], NAMES["general_operator"] = general, recover, general_operator
+NAMES["as_view"] = as_view

@@ -1,0 +1,455 @@
+"""From a record to straight-line Python: the eager function, its in-place form, and the node class.
+
+Nothing is generated at import: an op's function starts as a stub whose `__code__` is replaced on the first call
+(600 ops compiled at import would cost more than NumPy's import).  Sources are registered with linecache, so tracebacks
+and pdb show them; `source(op)` returns them.  All generated functions share one namespace, `NAMES`.
+"""
+import linecache
+import types
+
+import numpy as np
+
+from ..autograd.node import Freed, Node
+from ..core import dtypes, modes
+from ..tensor import Tensor, asarray, ndarray, new, tick
+
+NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "Tensor": Tensor, "new": new, "tick": tick,
+         "ndarray": ndarray, "asarray": asarray, "grad_enabled": modes.grad_enabled, "special": 0, "BOOL": dtypes.bool,
+         "BY_NUMPY": dtypes.BY_NUMPY}
+modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
+SCALARS = "(kind is float or kind is int)"
+
+
+def stub(op):
+    """A function that becomes the real one on its first call, by exchange of its code: every reference to it stays good."""
+    scope = {}
+    name = op.name
+    NAMES[f"{name}__op"] = op
+    exec(STUB.format(name=name), NAMES, scope)
+    function = scope[name]
+    function.__wrapped__, function.__doc__, function.__module__ = op.declared, op.declared.__doc__, op.declared.__module__
+    function.__qualname__ = name
+    return function
+
+
+STUB = "def {name}(*args, **kwargs):\n    return materialise({name}__op)(*args, **kwargs)\n"
+
+
+def materialise(op):
+    """Compile the op's real function into its stub."""
+    function = op.function
+    if op.classes is None:
+        text = source(op)
+        scope = define(op.name, text)
+        real = scope[op.name]
+        op.classes = node_classes(op, scope)
+        NAMES[f"{op.name}__node"], NAMES[f"{op.name}__general"] = op.classes
+        function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
+        function.__code__ = real.__code__
+    return function
+
+
+NAMES["materialise"] = materialise
+
+
+def stub_operator(op):
+    """The op as a dunder method: the same code, but an operand of a foreign type gives NotImplemented, as Python wants."""
+    scope = {}
+    name = f"{op.name}__operator"
+    exec(f"def {name}(*args):\n    return materialise_operator({op.name}__op, {name}__self)(*args)\n", NAMES, scope)
+    function = NAMES[f"{name}__self"] = scope[name]
+    function.__module__, function.__doc__ = op.declared.__module__, op.declared.__doc__
+    return function
+
+
+def materialise_operator(op, function):
+    materialise(op)
+    text = "\n".join(function_lines(op)).replace("    return general(", "    return general_operator(").replace(
+        f"def {op.name}(", f"def {op.name}__operator(", 1) + "\n"
+    real = define(f"{op.name} (operator)", text)[f"{op.name}__operator"]
+    function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
+    function.__code__ = real.__code__
+    return function
+
+
+NAMES["materialise_operator"] = materialise_operator
+
+
+def define(name, text):
+    """Run generated text in the shared namespace; returns what it defined."""
+    filename = f"<rushlight op {name}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)
+    scope = {}
+    exec(compile(text, filename, "exec"), NAMES, scope)
+    return scope
+
+
+def saved_fields(op):
+    """The values that the rules keep, in a fixed order, `out` included."""
+    fields = []
+    for wants in op.wants.values():
+        fields += [want for want in wants if want not in ("g", "gs") and want not in fields]
+    return fields
+
+
+def node_classes(op, scope):
+    """The node class for the straight-line path and the one for half, complex and mixed dtypes; one name for both."""
+    if not op.grad:
+        return None, None
+    saved = saved_fields(op)
+    slots = [*saved, *(["guard"] if "out" in saved else []), *(["fix"] if has_fix(op) else [])]
+    common = {"op": op, "saved": tuple(saved), "outputs": op.outputs, "saves_out": "out" in saved, "__module__": "rushlight.autograd"}
+    fast = type(op.node_name, (GraphNode,), {"__slots__": slots, "apply": scope.get("apply", GraphNode.apply_general), **common})
+    general = type(op.node_name, (fast,), {"__slots__": ("metas", "compute"), "apply": GraphNode.apply_general, **common})
+    return fast, general
+
+
+def has_fix(op):
+    return op.family == "pointwise" and len(op.tensors) > 1
+
+
+def source(op):
+    """The generated Python of an op: its function and, where the op has rules, the node's `apply`."""
+    lines = function_lines(op)
+    if op.grad and not op.lists:
+        lines += ["", *apply_lines(op)]
+    return "\n".join(lines) + "\n"
+
+
+def signature(op, out):
+    """The parameter list as text; defaults are read from NAMES."""
+    parts = []
+    for position, name in enumerate(op.params):
+        if position == len(op.positional):
+            parts.append("*")
+        if name in op.defaults:
+            NAMES[f"{op.name}__{name}"] = op.defaults[name]
+            parts.append(f"{name}={op.name}__{name}")
+        else:
+            parts.append(name)
+    if out:
+        parts += ([] if "*" in parts else ["*"]) + ["out=None"]
+    return ", ".join(parts)
+
+
+def arguments(op, out):
+    names = [name if name in op.positional else f"{name}={name}" for name in op.params]
+    return ", ".join([*names, *(["out=out"] if out else [])])
+
+
+def takes_out(op):
+    return "torch" in op.where or "linalg" in op.where or "special" in op.where or "out" in op.where
+
+
+def function_lines(op):
+    out = takes_out(op) and not op.view and op.outputs == 1
+    name = op.name
+    NAMES[f"{name}__kernel"] = op.kernel
+    lines = [f"def {name}({signature(op, out)}):"]
+    values = "(" + "".join(f"{param}, " for param in op.params) + ")"
+    fallback = f"    return general({name}__op, {values}{', out' if out else ''})"
+    if op.lists or op.outputs > 1 or op.view:
+        return [*lines, fallback]
+    first = op.tensors[0]
+    required = [t for t in op.tensors if op.defaults.get(t, 0) is not None]
+    optional = [t for t in op.tensors if t not in required]
+    if op.family == "pointwise" and len(op.tensors) == 2:
+        return [*lines, *binary_lines(op, out), fallback]
+    tests = [f"type({t}) is Tensor" for t in required] + [f"({t} is None or type({t}) is Tensor)" for t in optional]
+    if op.family == "pointwise":
+        fast = {"float": f"{first}._dtype.fast_float", "same": f"{first}._dtype.fast", "bool": f"{first}._dtype.fast"}[op.promote]
+        tests += [fast] + [f"{t}._dtype is {first}._dtype" for t in required[1:]]
+        if len(required) > 2:
+            return [*lines, fallback]
+    else:
+        tests += [f"{first}._dtype.fast"] + [f"{t}._dtype.fast" for t in required[1:]]
+    tests += ["not special"] + (["out is None"] if out else [])
+    lines.append(f"    if {' and '.join(tests)}:")
+    call = ", ".join(param_array(op, param, optional) for param in op.params)
+    body = [f"x_{t} = {t}._array" for t in required]
+    body += [f"x_{t} = None if {t} is None else {t}._array" for t in optional]
+    body += ["try:", f"    r = {name}__kernel({call})", "except Exception as error:", f"    return recover({name}__op, {values}, error)"]
+    body += finish_lines(op, first, optional)
+    return [*lines, *("        " + line for line in body), fallback]
+
+
+def param_array(op, param, optional):
+    text = f"x_{param}" if param in op.tensors else param
+    return text if param in op.positional else f"{param}={text}"
+
+
+def finish_lines(op, first, optional):
+    """Wrap the result `r`, record the node."""
+    lines = ["if type(r) is not ndarray:", "    r = asarray(r)", "t = new(Tensor)", "t._array = r"]
+    if op.family == "pointwise":
+        lines.append("t._dtype = BOOL" if op.promote == "bool" else f"t._dtype = {first}._dtype")
+    elif op.dtype == "first":
+        lines.append(f"t._dtype = {first}._dtype")
+    elif op.dtype == "kernel":
+        lines.append("t._dtype = BY_NUMPY[r.dtype]")
+    else:
+        NAMES[f"{op.name}__dtype"] = op.dtype
+        lines.append(f"t._dtype = {op.name}__dtype")
+    lines.append("t._grad = t._meta = None")
+    if op.grad:
+        lines += record_lines(op, optional)
+        lines += ["else:", "    t._requires_grad = False", "    t._node = None"]
+    else:
+        lines += ["t._requires_grad = False", "t._node = None"]
+    return [*lines, "return t"]
+
+
+def record_lines(op, optional, scalar=None):
+    """Make the node: `scalar` names the operand that is a Python number here."""
+    with_rule = [t for t in op.tensors if t in op.grad and t != scalar]
+    asks = [f"({t} is not None and {t}._requires_grad)" if t in optional else f"{t}._requires_grad" for t in with_rule]
+    if not asks:
+        return ["if False:", "    pass"]
+    condition = asks[0] if len(asks) == 1 else "(" + " or ".join(asks) + ")"
+    lines = [f"if {condition} and grad_enabled():", f"    n = new({op.name}__node)"]
+    kept = set()
+    edges = {}
+    for t, ask in zip(with_rule, asks):
+        fields = []
+        for want in op.wants[t]:
+            if want in ("g", "gs"):
+                continue
+            if want == "out":
+                fields += ["n.out = r", "n.guard = None"]
+            elif want.endswith("_shape") and want not in op.params:
+                fields.append(f"n.{want} = x_{want[:-6]}.shape" if scalar != want[:-6] else f"n.{want} = ()")
+            else:
+                fields.append(f"n.{want} = {want}")
+        edges[t] = f"e_{t}"
+        if len(with_rule) == 1:
+            lines += ["    " + field for field in fields] + [f"    e_{t} = {t}._node or {t}"]
+        else:
+            lines += [f"    if {ask}:", *("        " + field for field in fields), f"        e_{t} = {t}._node or {t}",
+                      "    else:", f"        e_{t} = None"]
+        kept.update(fields)
+    lines.append("    n.edges = (" + "".join(f"{edges.get(t, 'None')}, " for t in op.tensors) + ")")
+    if has_fix(op):
+        if scalar:
+            lines.append("    n.fix = None")
+        else:
+            a, b = op.tensors
+            lines += [f"    n.fix = None if x_{a}.shape == x_{b}.shape else (x_{a}.shape, x_{b}.shape)"]
+    lines += ["    n.rare = None", "    n.seq = tick()", "    t._node = n", "    t._requires_grad = True"]
+    return lines
+
+
+def binary_lines(op, out):
+    """Two tensors of one dtype, or a tensor and a Python number."""
+    a, b = op.tensors
+    name, guard = op.name, "not special" + (" and out is None" if out else "")
+    extra = [param for param in op.params if param not in op.tensors]
+    call = "".join(f", {p}" if p in op.positional else f", {p}={p}" for p in extra)
+    values = "(" + "".join(f"{param}, " for param in op.params) + ")"
+    fast = "fast_float" if op.promote == "float" else "fast"
+    lines = [f"    if type({a}) is Tensor and {guard}:", f"        d = {a}._dtype", f"        kind = type({b})",
+             f"        if kind is Tensor and {b}._dtype is d and d.{fast}:"]
+    body = [f"x_{a} = {a}._array", f"x_{b} = {b}._array", "try:", f"    r = {name}__kernel(x_{a}, x_{b}{call})",
+            "except Exception as error:", f"    return recover({name}__op, {values}, error)", *finish_lines(op, a, ())]
+    lines += ["            " + line for line in body]
+    lines += [f"        if {SCALARS} and d.fast_float:"]
+    body = [f"x_{a} = {a}._array", "try:", f"    r = {name}__kernel(x_{a}, {b}{call})", "except Exception as error:",
+            f"    return recover({name}__op, {values}, error)", *finish_scalar(op, a, b)]
+    return lines + ["            " + line for line in body]
+
+
+def finish_scalar(op, a, b):
+    lines = finish_lines(op, a, ())
+    if not op.grad:
+        return lines
+    start = next(i for i, line in enumerate(lines) if line.startswith("if ") and "grad_enabled" in line)
+    stop = lines.index("else:", start)
+    return lines[:start] + record_lines(op, (), scalar=b) + lines[stop:]
+
+
+def apply_lines(op):
+    """The node's `apply`: the rules on ndarrays, for the inputs that need a gradient."""
+    lines = ["def apply(n, g, freed, need):"]
+    edge_names = [f"e_{t}" for t in op.tensors]
+    lines.append(f"    {', '.join(edge_names)}{',' if len(edge_names) == 1 else ''} = n.edges")
+    results = []
+    for t in op.tensors:
+        if t not in op.grad:
+            results.append("None")
+            continue
+        NAMES[f"{op.name}__rule_{t}"] = op.raw_rule[t]
+        results.append(f"g_{t}")
+        lines += [f"    if e_{t} is not None and (need is None or e_{t} in need):"]
+        values = []
+        for want in op.wants[t]:
+            if want == "g" or want == "gs":
+                values.append("g")
+            elif want == "out":
+                lines += ["        out = n.out if n.guard is None else n.unpack_out()._array"]
+                values.append("out")
+            elif want in op.tensors:
+                may_be_other = has_fix(op) or op.defaults.get(want, 0) is None
+                lines.append(f"        s = n.{want}")
+                if may_be_other:
+                    lines += ["        if type(s) is not Tensor or s._meta is not None:", "            s = n.unpack(s)",
+                              f"        v_{want} = s._array if isinstance(s, Tensor) else s"]
+                else:
+                    lines += ["        if s._meta is not None:", "            s = n.unpack(s)", f"        v_{want} = s._array"]
+                values.append(f"v_{want}")
+            else:
+                values.append(f"n.{want}")
+        lines += [f"        g_{t} = {op.name}__rule_{t}({', '.join(values)})", "    else:", f"        g_{t} = None"]
+    saved = [field for field in saved_fields(op) if field == "out" or field in op.tensors]
+    if saved:
+        lines += ["    if freed is not None:"] + [f"        n.{field} = freed" for field in saved]
+        if "out" in saved:
+            lines.append("        n.guard = freed")
+    if has_fix(op):
+        lines.append("    if n.fix is not None:")
+        lines.append("        return unbroadcast(n.fix, (" + "".join(f"{r}, " for r in results) + "))")
+    lines.append("    return (" + "".join(f"{r}, " for r in results) + ")")
+    return lines
+
+
+def sum_to(gradient, shape):
+    """The gradient of broadcasting `shape` to the gradient's shape: sum over what was broadcast. ndarrays."""
+    if gradient.shape == shape:
+        return gradient
+    extra = gradient.ndim - len(shape)
+    if extra < 0:
+        return np.broadcast_to(gradient, shape)
+    axes = tuple(range(extra)) + tuple(i + extra for i, size in enumerate(shape) if size == 1 and gradient.shape[i + extra] != 1)
+    if axes:
+        gradient = np.add.reduce(gradient, axis=axes, keepdims=True)
+    if gradient.shape[extra:] != shape:
+        return np.broadcast_to(gradient.reshape(gradient.shape[extra:]), shape)
+    return gradient.reshape(shape)
+
+
+def unbroadcast(shapes, gradients):
+    return tuple(None if g is None else sum_to(asarray(g), shape) for g, shape in zip(gradients, shapes))
+
+
+NAMES["unbroadcast"] = unbroadcast
+
+
+class GraphNode(Node):
+    """A node with an op record behind it: how the rules run on Tensors, and on ndarrays of any dtype."""
+
+    __slots__ = ()
+
+    def fetch(self, want, convert):
+        """One saved value by its name in the rules, tensors through `convert`."""
+        if want == "out":
+            return convert(self.unpack_out())
+        value = getattr(self, want)
+        if want in self.op.lists:
+            return [convert(self.unpack(item)) for item in value] if type(value) is not Freed else self.unpack(value)
+        if want in self.op.tensors:
+            value = self.unpack(value)
+            return convert(value) if isinstance(value, Tensor) else value
+        return value
+
+    def run_rules(self, rules, g, need, convert):
+        """The gradients for each edge; list inputs are laid flat, as the edges are."""
+        op, edges, results, at = self.op, self.edges, [], 0
+        for name in (*op.tensors, *op.lists):
+            count = 1 if name in op.tensors else self.list_lengths()[name]
+            mine = edges[at:at + count]
+            at += count
+            if name not in rules or not any(e is not None and (need is None or e in need) for e in mine):
+                results += [None] * count
+                continue
+            values = [g if want in ("g", "gs") else self.fetch(want, convert) for want in op.wants[name]]
+            result = rules[name](*values)
+            results += [result] if name in op.tensors else list(result)
+        return results
+
+    def list_lengths(self):
+        op = self.op
+        total = len(self.edges) - len(op.tensors)
+        return {name: total for name in op.lists}
+
+    def apply_general(self, g, freed, need):
+        """Like the straight-line `apply`, for any dtype: half types are widened, complex conjugated, results cast back."""
+        op = self.op
+        compute = self.compute
+        is_complex = compute is not None and compute.is_complex and not op.complex_rule
+        wide = compute is not None and not compute.native
+        gradients = g if op.outputs > 1 else [g]
+
+        def convert(tensor):
+            array = tensor._array
+            return array.astype(np.float32) if wide and not tensor._dtype.native else array
+
+        if wide:
+            gradients = [None if x is None else x.astype(np.float32) if x.dtype.itemsize == 2 else x for x in gradients]
+        if is_complex:
+            gradients = [None if x is None else np.conjugate(x) for x in gradients]
+        value = self.rule_gradient(gradients)
+        results = [None] * len(self.edges) if value is None else self.run_rules(op.raw_rule, value, need, convert)
+        final = []
+        for result, meta in zip(results, self.metas):
+            if result is not None:
+                result = asarray(result)
+                if is_complex:
+                    result = np.conjugate(result)
+                shape, numpy_dtype = meta
+                if op.family == "pointwise":
+                    result = sum_to(result, shape)
+                if result.dtype != numpy_dtype:
+                    if result.dtype.kind == "c" and numpy_dtype.kind != "c":
+                        result = result.real
+                    result = result.astype(numpy_dtype)
+            final.append(result)
+        if freed is not None:
+            self.free(freed)
+        return tuple(final)
+
+    def rule_gradient(self, gradients):
+        """What `g` (one differentiable output) or `gs` is for the rules; None where no gradient arrived."""
+        op = self.op
+        if op.outputs == 1:
+            return gradients[0]
+        if len(op.differentiable) == 1:
+            return gradients[op.differentiable[0]]
+        return gradients
+
+    def free(self, freed):
+        for field in self.saved:
+            if field == "out":
+                self.out = self.guard = freed
+            elif field in self.op.tensors or field in self.op.lists:
+                setattr(self, field, freed)
+
+    def apply_graph(self, g, freed, need):
+        """The rules on Tensors: differentiable again."""
+        op = self.op
+        value = self.rule_gradient(g if op.outputs > 1 else [g])
+        if value is None:
+            return (None,) * len(self.edges)
+        metas = getattr(self, "metas", None)
+        conjugate = metas is not None and self.compute is not None and self.compute.is_complex and not op.complex_rule
+        if conjugate:
+            value = value.conj() if isinstance(value, Tensor) else [None if x is None else x.conj() for x in value]
+        results = self.run_rules(op.graph_rule, value, need, lambda tensor: tensor)
+        shapes = [meta[0] for meta in metas] if metas is not None else getattr(self, "fix", None)
+        final = []
+        for number, result in enumerate(results):
+            if result is not None:
+                if conjugate:
+                    result = result.conj()
+                if shapes is not None and op.family == "pointwise" and result.shape != shapes[number]:
+                    result = result.sum_to_size(shapes[number])
+                if metas is not None:
+                    target = dtypes.BY_NUMPY[metas[number][1]]
+                    if result._dtype is not target:
+                        if result._dtype.is_complex and not target.is_complex:
+                            result = result.real
+                        result = result.to(target)
+            final.append(result)
+        if freed is not None:
+            self.free(freed)
+        return tuple(final)
+
+
+

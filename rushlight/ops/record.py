@@ -1,0 +1,154 @@
+"""What an op is: one record per op, made by the decorators below.
+
+    @pointwise(np.multiply, grad=dict(input=lambda g, other: g * other, other=lambda g, input: g * input))
+    def mul(input, other): ...                      # the body is never run: the kernel is np.multiply
+
+    @primitive(grad=dict(input=lambda g, out: ...)) # the body is the kernel, on ndarrays
+    def cumsum(input, dim): return np.cumsum(input, axis=dim)
+
+    @composite()                                    # a plain function of ops: no rule, differentiable as it is
+    def softsign(input): return input / (abs(input) + 1)
+
+A grad rule's parameter names say what is kept: `g` (the incoming gradient; `gs`, all of them, for several outputs), any
+parameter of the op, `out`, or `<tensor>_shape`.  Inside a rule, names of ops mean those ops: the rule is run on
+ndarrays with the ops' kernels (first order), or on Tensors with the ops themselves (higher orders, tracing).
+Rules may use operators, `.shape`, `.ndim`, indexing with slices, and ops called as functions, nothing else.
+`where` lists the public places: torch, method, inplace (method_), nn (nn.functional), linalg, special, fft.
+"""
+import types
+
+from . import generate
+
+RAW = {"__builtins__": __builtins__, "raw": True}  # the names a rule sees when it runs on ndarrays
+OPS = {"__builtins__": __builtins__, "raw": False}  # the names it sees when it runs on Tensors
+REGISTRY = {}  # name -> Op or Composite, in order of definition
+
+
+class Op:
+    """The record of a primitive. See the module's docstring for what the fields mean."""
+
+    kind = "op"
+
+    def __init__(self, declared, kernel, family, grad, tensors, lists, promote, dtype, node, outputs, returns, differentiable, where,
+                 dunder, view, scalar, complex_rule, shape_rule, masks=()):
+        self.name = declared.__name__.rstrip("_") if declared.__name__.endswith("__") else declared.__name__
+        self.declared, self.kernel, self.family = declared, kernel, family
+        code = declared.__code__
+        count = code.co_argcount
+        self.params = code.co_varnames[:count + code.co_kwonlyargcount]
+        self.positional = self.params[:count]
+        defaults = declared.__defaults__ or ()
+        self.defaults = dict(zip(self.positional[count - len(defaults):], defaults)) | (declared.__kwdefaults__ or {})
+        self.lists = tuple(lists)
+        if tensors is None:
+            tensors = self.positional if family == "pointwise" else self.positional[:1]
+        self.tensors = tuple(name for name in self.params if name in tensors and name not in self.lists)
+        self.grad = grad or {}
+        self.promote, self.dtype = promote, dtype
+        self.outputs, self.returns = outputs, returns
+        self.differentiable = tuple(range(outputs)) if differentiable is None else differentiable
+        self.node_name = node or camel(self.name) + "Backward0"
+        self.where, self.dunder, self.view, self.scalar = tuple(where.split()), dunder, view, scalar
+        self.complex_rule, self.shape_rule, self.masks = complex_rule, shape_rule, masks
+        self.raw_rule = {name: rebind(rule, RAW) for name, rule in self.grad.items()}
+        self.graph_rule = {name: rebind(rule, OPS) for name, rule in self.grad.items()}
+        self.wants = {name: rule.__code__.co_varnames[:rule.__code__.co_argcount] for name, rule in self.grad.items()}
+        for name, wants in self.wants.items():
+            for want in wants:
+                if want not in ("g", "gs", "out") and want not in self.params and want.removesuffix("_shape") not in self.tensors:
+                    raise TypeError(f"op {self.name} ({family}): the rule for {name} asks for {want!r}, which the op does not have")
+        for name in self.grad:
+            if name not in self.tensors and name not in self.lists:
+                raise TypeError(f"op {self.name} ({family}): a rule for {name!r}, which is no tensor of the op")
+        self.saves_out = any("out" in wants for wants in self.wants.values())
+        self.classes = None  # (node class, general node class), made on first use
+        self.function = generate.stub(self)
+
+    def __repr__(self):
+        return f"<op {self.name} ({self.family})>"
+
+
+class Composite:
+    """A function of ops, and where it is public."""
+
+    kind = "composite"
+    dunder = None
+
+    def __init__(self, function, where):
+        self.name, self.function, self.where = function.__name__, function, tuple(where.split())
+
+
+def camel(name):
+    """The node's name from the op's: `log_softmax` -> `LogSoftmax`."""
+    return "".join(part[:1].upper() + part[1:] for part in name.strip("_").split("_"))
+
+
+def rebind(function, namespace):
+    """The same function with its global names looked up in `namespace`; what it doesn't find there, in its own module."""
+    if function.__closure__:
+        raise TypeError(f"a rule may not close over variables: {function.__qualname__} uses {function.__code__.co_freevars}")
+    for name in names_used(function.__code__):
+        if name not in namespace and name in function.__globals__ and not hasattr(function.__globals__[name], "op_record"):
+            value = function.__globals__[name]
+            if not isinstance(value, types.FunctionType):
+                namespace[name] = value
+    copy = types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def names_used(code):
+    """The global names of a function, nested functions included."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= names_used(constant)
+    return names
+
+
+def enter(record, raw):
+    """Note a record and what its name means in rules."""
+    if record.name in REGISTRY:
+        raise TypeError(f"two ops are named {record.name}")
+    REGISTRY[record.name] = record
+    RAW[record.name], OPS[record.name] = raw, record.function
+    record.function.op_record = record
+    return record.function
+
+
+def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,
+              complex_rule=None, tensors=None, masks=()):
+    """An elementwise op: broadcasting, promotion and un-broadcasting are derived.
+
+    promote: "same" (the promoted dtype), "float" (integers become the default dtype), "bool" (a comparison).
+    scalar: the op on loop IR values, where its name is not enough for kernels/.
+    masks: bool operands that take no part in promotion.
+    complex_rule: True where the rules hold for complex values as they stand (not holomorphic ones, see dispatch.py).
+    """
+    def make(declared):
+        return enter(Op(declared, kernel, "pointwise", grad, tensors, (), promote, None, node, 1, None, None, where, dunder, False,
+                        scalar, complex_rule, None, masks), kernel)
+    return make
+
+
+def primitive(*, grad=None, tensors=None, lists=(), dtype="first", node=None, outputs=1, returns=None, differentiable=None,
+              where="torch method", dunder=None, view=False, family="opaque", complex_rule=None, shape=None):
+    """An op whose body is its kernel: it takes ndarrays for its tensors and returns an ndarray (or a tuple of `outputs`).
+
+    tensors: names of tensor parameters (default: the first); an argument may also be None.
+    lists: names of parameters that are sequences of tensors.
+    dtype: "first" (as the first tensor), "kernel" (what the kernel gives), or a dtype; a tuple for several outputs.
+    returns: field names of the result, for a named tuple. differentiable: which outputs have a gradient.
+    view: the result shares memory with the first tensor. shape: `shape(*args) -> shape` for tracing, else the kernel is tried.
+    """
+    def make(kernel):
+        return enter(Op(kernel, kernel, family, grad, tensors, lists, None, dtype, node, outputs, returns, differentiable, where,
+                        dunder, view, None, complex_rule, shape), kernel)
+    return make
+
+
+def composite(where="torch method", raw=None):
+    """A plain function of ops. `raw`: what its name means in rules that run on ndarrays, where the function itself won't do."""
+    def make(function):
+        return enter(Composite(function, where), raw or (function if function.__closure__ else rebind(function, RAW)))
+    return make

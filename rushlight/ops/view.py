@@ -1,0 +1,408 @@
+"""Views: ops whose result shares memory with the input, as true NumPy views. They cost no copy."""
+import operator
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.size import infer_size, product, sizes_from, wrap_dim, wrap_dims
+from ..tensor import Tensor
+from .record import composite, primitive
+
+
+def view_op(grad, node=None, where="torch method", **more):
+    return primitive(grad=dict(input=grad), node=node, where=where, view=True, family="view", **more)
+
+
+def viewed(array, shape):
+    """The array with another shape, sharing memory; RuntimeError with PyTorch's words where strides forbid it."""
+    try:
+        result = array.reshape(shape, copy=False)
+    except ValueError:
+        raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+                           "contiguous subspaces). Use .reshape(...) instead.") from None
+    return result if result is not array else result[...]
+
+
+@view_op(lambda g, input_shape: reshape(g, input_shape), node="ViewBackward0", where="")
+def _view(input, shape):
+    return viewed(input, infer_size(shape, input.size))
+
+
+@view_op(lambda g, input_shape: reshape(g, input_shape), node="UnsafeViewBackward0", where="")
+def _unsafe_view(input, shape):
+    return viewed(input, infer_size(shape, input.size))
+
+
+def raw_reshape(input, *shape):
+    return input.reshape(shape[0] if len(shape) == 1 else shape)
+
+
+@composite("torch method", raw=raw_reshape)
+def reshape(input, *shape):
+    """The same elements in another shape: a view where strides allow, else a copy.
+
+    >>> import rushlight as torch
+    >>> torch.arange(6).reshape(2, -1)
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    sizes = sizes_from(shape)
+    array = input._array
+    if array.flags.c_contiguous:
+        return _view(input, sizes)
+    try:
+        array.reshape(infer_size(sizes, array.size), copy=False)
+    except ValueError:
+        return _unsafe_view(input.contiguous(), sizes)
+    return _view(input, sizes)
+
+
+@composite("method")
+def view(input, *shape):
+    """The same memory in another shape, or read as another dtype.
+
+    >>> import rushlight as torch
+    >>> torch.arange(4).view(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
+        return _view_dtype(input, shape[0])
+    return _view(input, sizes_from(shape))
+
+
+@primitive(where="", view=True, family="view")
+def _view_dtype(input, dtype):
+    target = dtype.numpy
+    if target.itemsize == input.itemsize:
+        return input.view(target)
+    if not input.ndim:
+        raise RuntimeError(f"self.dim() cannot be 0 to view {dtypes.BY_NUMPY[input.dtype].name} as {dtype.name} (different element sizes)")
+    if input.strides[-1] != input.itemsize:
+        raise RuntimeError("self.stride(-1) must be 1 to view as a dtype of another size, but got "
+                           f"{input.strides[-1] // input.itemsize}")
+    if input.shape[-1] * input.itemsize % target.itemsize:
+        raise RuntimeError(f"self.size(-1) must be divisible by {target.itemsize // input.itemsize} to view as {dtype.name}: the last dim "
+                           f"has {input.shape[-1] * input.itemsize} bytes")
+    return input.view(target)
+
+
+@view_op(lambda g, dim0, dim1: transpose(g, dim0, dim1), node="TransposeBackward0")
+def transpose(input, dim0, dim1):
+    """Two dims swapped.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2, 3).transpose(0, 1).shape
+    torch.Size([3, 2])
+    """
+    dim0, dim1 = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
+    return input.swapaxes(dim0, dim1) if input.ndim else input[...]
+
+
+@view_op(lambda g: t(g), node="TBackward0")
+def t(input):
+    """The transpose of a matrix; vectors and 0-d tensors are returned as they are.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2, 3).t().shape
+    torch.Size([3, 2])
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return input.T if input.ndim == 2 else input[...]
+
+
+@view_op(lambda g, dims: permute(g, inverse_permutation(dims)), where="")
+def _permute(input, dims):
+    return input.transpose(dims)
+
+
+def inverse_permutation(dims):
+    inverse = [0] * len(dims)
+    for position, dim in enumerate(dims):
+        inverse[dim] = position
+    return tuple(inverse)
+
+
+def raw_permute(input, dims):
+    return input.transpose(dims)
+
+
+@composite("torch method", raw=raw_permute)
+def permute(input, *dims):
+    """All dims in a new order.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
+    torch.Size([4, 2, 3])
+    """
+    dims = sizes_from(dims)
+    if len(dims) != input.ndim:
+        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
+                           f"dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}")
+    wrapped = tuple(wrap_dim(dim, input.ndim) for dim in dims)
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return _permute(input, wrapped)
+
+
+@view_op(lambda g, dim: squeeze_back(g, dim))
+def unsqueeze(input, dim):
+    """A new dim of size 1 at `dim`.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(3).unsqueeze(0).shape
+    torch.Size([1, 3])
+    """
+    dim = wrap_dim(dim, input.ndim + 1)
+    return input[(slice(None),) * dim + (None,)]
+
+
+@composite("")
+def squeeze_back(g, dim):
+    shape = g.shape
+    dim = dim + len(shape) if dim < 0 else dim
+    return reshape(g, (*shape[:dim], *shape[dim + 1:]))
+
+
+@view_op(lambda g, input_shape: reshape(g, input_shape), where="")
+def _squeeze(input, dim):
+    return input.reshape([size for at, size in enumerate(input.shape) if size != 1 or at not in dim], copy=False)
+
+
+@composite("torch method")
+def squeeze(input, dim=None):
+    """Without dims of size 1: all of them, or those named.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(1, 3, 1).squeeze().shape
+    torch.Size([3])
+    """
+    return _squeeze(input, wrap_dims(dim, input.ndim) if input.ndim or dim is None else (wrap_dim(dim, 0),))
+
+
+def expanded(array, sizes):
+    extra = len(sizes) - array.ndim
+    if extra < 0:
+        raise RuntimeError(f"expand(torch.{dtypes.BY_NUMPY[array.dtype].tensor_name}{{{list(array.shape)}}}, size={list(sizes)}): the number of "
+                           f"sizes provided ({len(sizes)}) must be greater or equal to the number of dimensions in the tensor ({array.ndim})")
+    target = []
+    for dim, size in enumerate(sizes):
+        own = array.shape[dim - extra] if dim >= extra else None
+        if size == -1:
+            if own is None:
+                raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {dim}")
+            size = own
+        elif own is not None and own != size and own != 1 or size < 0:
+            raise RuntimeError(f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton dimension {dim}.  "
+                               f"Target sizes: {list(sizes)}.  Tensor sizes: {list(array.shape)}")
+        target.append(size)
+    result = np.broadcast_to(array, target)
+    return np.lib.stride_tricks.as_strided(array, result.shape, result.strides)  # writeable, as torch's is until written
+
+
+@view_op(lambda g, input_shape: sum_to_size(g, input_shape), node="ExpandBackward0", where="")
+def _expand(input, size):
+    return expanded(input, size)
+
+
+@composite("method", raw=lambda input, *size: np.broadcast_to(input, size[0] if len(size) == 1 else size))
+def expand(input, *size, implicit=False):
+    """Dims of size 1 repeated without copying; -1 keeps a size.
+
+    >>> import rushlight as torch
+    >>> torch.ones(3, 1).expand(-1, 4).shape
+    torch.Size([3, 4])
+    """
+    return _expand(input, sizes_from(size))
+
+
+def sum_to_shape(g, shape):
+    extra = g.ndim - len(shape)
+    axes = tuple(range(extra)) + tuple(at + extra for at, size in enumerate(shape) if size == 1 and g.shape[at + extra] != 1)
+    if axes:
+        g = np.add.reduce(g, axis=axes, keepdims=True)
+    return g.reshape(shape)
+
+
+@composite("method", raw=sum_to_shape)
+def sum_to_size(input, *size):
+    """Summed over the dims that broadcasting `size` to the input's shape would repeat.
+
+    >>> import rushlight as torch
+    >>> torch.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    shape = sizes_from(size)
+    if tuple(input.shape) == tuple(shape):
+        return input
+    extra = input.ndim - len(shape)
+    if extra < 0 or any(size not in (1, input.shape[at + extra]) for at, size in enumerate(shape)):
+        raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(input.shape)}}}.")
+    dims = tuple(range(extra)) + tuple(at + extra for at, size in enumerate(shape) if size == 1 and input.shape[at + extra] != 1)
+    if dims:
+        input = input.sum(dims, keepdim=True)
+    return reshape(input, shape)
+
+
+@view_op(lambda g, input_shape, dim, index: select_backward(g, input_shape, dim, index))
+def select(input, dim, index):
+    """One slice along a dim, which goes away.
+
+    >>> import rushlight as torch
+    >>> torch.tensor([[1, 2], [3, 4]]).select(0, 1)
+    tensor([3, 4])
+    """
+    if not input.ndim:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim, index = wrap_dim(dim, input.ndim), operator.index(index)
+    if not -input.shape[dim] <= index < input.shape[dim]:
+        raise IndexError(f"select(): index {index} out of range for tensor of size {list(input.shape)} at dimension {dim}")
+    return input[(slice(None),) * dim + (index, ...)]
+
+
+@primitive(grad=dict(input=lambda g, dim, index: select(g, dim, index)), where="", family="scatter")
+def select_backward(input, shape, dim, index):
+    result = np.zeros(shape, input.dtype)
+    result[(slice(None),) * (dim + len(shape) if dim < 0 else dim) + (index,)] = input
+    return result
+
+
+@view_op(lambda g, input_shape, dim, start, end, step: slice_backward(g, input_shape, dim, start, end, step), where="", node="SliceBackward0")
+def _slice(input, dim, start, end, step):
+    return input[(slice(None),) * dim + (slice(start, end, step),)]
+
+
+@primitive(grad=dict(input=lambda g, dim, start, end, step: _slice(g, dim, start, end, step)), where="", family="scatter")
+def slice_backward(input, shape, dim, start, end, step):
+    result = np.zeros(shape, input.dtype)
+    result[(slice(None),) * dim + (slice(start, end, step),)] = input
+    return result
+
+
+@composite("torch method")
+def narrow(input, dim, start, length):
+    """`length` slices of a dim from `start` on.
+
+    >>> import rushlight as torch
+    >>> torch.arange(5).narrow(0, 1, 2)
+    tensor([1, 2])
+    """
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, Tensor):
+        start = int(start)
+    dim = wrap_dim(dim, input.ndim)
+    size = input.shape[dim]
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+    start = start + size if start < 0 else start
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return _slice(input, dim, start, start + length, 1)
+
+
+@view_op(lambda g, input_shape, size, stride, storage_offset: as_strided_backward(g, input_shape, size, stride, storage_offset),
+         where="", node="AsStridedBackward0")
+def _as_strided(input, size, stride, storage_offset):
+    owner, item = input, input.itemsize
+    while type(owner.base) is np.ndarray:
+        owner = owner.base
+    if owner.itemsize != item or not owner.flags.c_contiguous:
+        low, high = np.lib.array_utils.byte_bounds(owner)
+        count = (high - low) // item
+    else:
+        count = owner.nbytes // item
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"as_strided: negative size in {list(size)}")
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} strides, {len(size)} sizes")
+    if any(step < 0 for step in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if storage_offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
+    last = storage_offset + sum((n - 1) * step for n, step in zip(size, stride))
+    if last >= 1 << 62:
+        raise OverflowError(f"as_strided: extent of sizes {list(size)} and strides {list(stride)} overflows 63 bits")
+    if 0 not in size and last >= count:
+        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}, and itemsize {item} requiring "
+                           f"a storage size of {(last + 1) * item} are out of bounds for storage of size {count * item}: the last element is at "
+                           f"{last}, the storage has {count}")
+    low = np.lib.array_utils.byte_bounds(owner)[0] if owner.size else 0
+    if 0 in size:
+        return np.empty(size, input.dtype)
+    at = low + storage_offset * item - input.__array_interface__["data"][0]
+    start = Window(input, at)
+    return np.lib.stride_tricks.as_strided(np.asarray(start), size, tuple(step * item for step in stride))
+
+
+class Window:
+    """One element at a byte distance from an array's start, as an array that keeps the memory alive."""
+
+    def __init__(self, array, distance):
+        self.array = array
+        self.__array_interface__ = {"data": (array.__array_interface__["data"][0] + distance, False), "shape": (1,),
+                                    "typestr": array.dtype.str, "version": 3}
+        if array.dtype.kind == "V":
+            self.__array_interface__["typestr"] = "<u2"
+
+
+@composite("torch method")
+def as_strided(input, size, stride, storage_offset=None):
+    """The storage read with any sizes and strides; the bounds are checked.
+
+    >>> import rushlight as torch
+    >>> torch.arange(4).as_strided((2, 2), (1, 1))
+    tensor([[0, 1],
+            [1, 2]])
+    """
+    offset = input.storage_offset() if storage_offset is None else storage_offset
+    return _as_strided(input, tuple(size), tuple(stride), offset)
+
+
+@primitive(where="", family="scatter", grad=dict(input=lambda g, size, stride, storage_offset: as_strided(g, size, stride, storage_offset)))
+def as_strided_backward(input, shape, size, stride, storage_offset):
+    result = np.zeros(shape, input.dtype)
+    if input.size:
+        flat = result.reshape(-1)
+        index = storage_offset + sum(np.arange(n).reshape((-1,) + (1,) * (len(size) - 1 - at)) * step
+                                     for at, (n, step) in enumerate(zip(size, stride)))
+        np.add.at(flat, np.broadcast_to(index, size), input)
+    return result
+
+
+@composite("torch method")
+def as_strided_scatter(input, src, size, stride, storage_offset=None):
+    """input with `src` written at the places that `as_strided` would read.
+
+    >>> import rushlight as torch
+    >>> torch.as_strided_scatter(torch.zeros(4), torch.ones(2), (2,), (2,))
+    tensor([1., 0., 1., 0.])
+    """
+    result = input.clone()
+    result.as_strided(size, stride, storage_offset).copy_(src)
+    return result
+
+
+@composite("torch method")
+def flatten(input, start_dim=0, end_dim=-1):
+    """Dims start_dim to end_dim as one.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2, 3, 4).flatten(1).shape
+    torch.Size([2, 12])
+    """
+    start, end = wrap_dim(start_dim, input.ndim), wrap_dim(end_dim, input.ndim)
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    shape = tuple(input.shape)
+    if not shape:
+        return reshape(input, (1,))
+    return input if start == end else reshape(input, (*shape[:start], product(shape[start:end + 1]), *shape[end + 1:]))
+
+
+@view_op(lambda g: g, where="method", node="AliasBackward0")
+def view_as_itself(input):
+    return input[...]
