@@ -1,0 +1,367 @@
+"""Loops to LLVM IR: `emit(module, kernel, bits)` writes `void kernel(ptr frame, i64 begin, i64 end)`.
+
+`frame` points at the buffers' addresses; begin and end count items (`items(kernel)`), which are rows, or blocks of the vector
+variable where that is a row variable.  Vectors are explicit; what is left over runs under a mask.  Knows no graph.
+"""
+
+from typing import Any
+
+from . import scalars
+from .ir import Function, Module, Type, Value
+from .loops import Affine, Call, Const, Expr, Index, Kernel, Load, Local, Stage, walk
+
+BLOCK = 4096  # elements of the vector variable in one item, where that variable is split
+POINTER, I64 = Type("ptr"), Type("i64")
+
+
+def cost(roots: list[Expr]) -> int:
+    return sum(scalars.TABLE[e.op].cost for e in walk(roots) if isinstance(e, Call))
+
+
+class Plan:
+    """How a kernel is vectorised: lanes, unrolling, block size, item count. All sizes are known."""
+
+    def __init__(self, kernel: Kernel, bits: int):
+        self.kernel = kernel
+        exprs = walk([root for stage in kernel.stages for root in stage.roots])
+        widths = [scalars.SIZE[e.dtype] for e in exprs if not isinstance(e, Index)] or [4]
+        # The commonest wide type decides; others take several or partial registers.
+        wide = 8 if widths.count(8) * 2 > len(widths) else 4
+        self.lanes = max(1, bits // (8 * wide))
+        self.inner = any(var == kernel.vector for stage in kernel.stages for var, _ in stage.loops)
+        extents = dict(kernel.rows) | {var: n for stage in kernel.stages for var, n in stage.loops}
+        self.extent = extents[kernel.vector]
+        while self.lanes > 1 and self.lanes >= 2 * self.extent:
+            self.lanes //= 2
+        heavy = max(cost(stage.roots) for stage in kernel.stages)
+        folds = max(len(stage.folds) for stage in kernel.stages)
+        self.unroll = 1 if heavy > 24 else 2 if heavy > 10 or not folds else 4
+        while self.unroll > 1 and self.unroll * self.lanes > self.extent:
+            self.unroll //= 2
+        self.step = self.lanes * self.unroll
+        self.outer = [(var, n) for var, n in kernel.rows if var != kernel.vector]
+        rows = 1
+        for _, n in self.outer:
+            rows *= n
+        if self.inner:
+            self.block, self.blocks = self.extent, 1
+        else:
+            loops = max([1] + [size(stage.loops) for stage in kernel.stages])
+            block = max(BLOCK // loops, 1) if any(stage.loops for stage in kernel.stages) else BLOCK
+            self.block = -(-min(self.extent, block) // self.step) * self.step
+            self.blocks = -(-self.extent // self.block)
+        self.items = rows * self.blocks
+
+
+def size(loops: Any) -> int:
+    total = 1
+    for _, n in loops:
+        total *= n
+    return total
+
+
+class Emitter:
+    """Writes one kernel."""
+
+    def __init__(self, module: Module, kernel: Kernel, bits: int):
+        self.kernel, self.plan = kernel, Plan(kernel, bits)
+        self.dtypes = dict(kernel.buffers) | {name: dtype for name, dtype, _ in kernel.scratch}
+        self.f: Function = module.function(kernel.name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)],
+                                           "nounwind")
+        self.bases: dict[str, Value] = {}
+        self.index: dict[str, Value] = {}  # loop variables; the vector variable's is the first lane's
+        self.locals: dict[tuple[str, int], Value] = {}
+        self.memo: dict[tuple[Expr, int], Value] = {}
+        self.uniform: dict[Expr, Value] = {}
+        self.mask: Value | None = None
+        self.copies = 1
+
+    def write(self) -> Function:
+        f, kernel, plan = self.f, self.kernel, self.plan
+        frame, begin, end = f.parameters
+        for i, (name, _) in enumerate(kernel.buffers):
+            slot = f.address(frame, f.i64(i), "ptr")
+            self.bases[name] = f.load(POINTER, slot, 8)
+        for name, dtype, length in kernel.scratch:
+            self.bases[name] = f.alloca(scalars.memory(dtype), length + plan.step)
+
+        def item(number: Value) -> None:
+            rest = number
+            if plan.blocks > 1:
+                block = f.op("urem", rest, f.i64(plan.blocks))
+                rest = f.op("udiv", rest, f.i64(plan.blocks))
+                low = block * plan.block
+                high = low + plan.block
+                high = (high < plan.extent).select(high, plan.extent)
+            else:
+                low, high = f.i64(0), f.i64(plan.extent)
+            for position, (var, n) in enumerate(reversed(plan.outer)):
+                if position == len(plan.outer) - 1:
+                    self.index[var] = rest
+                elif n == 1:
+                    self.index[var] = f.i64(0)
+                else:
+                    self.index[var] = f.op("urem", rest, f.i64(n))
+                    rest = f.op("udiv", rest, f.i64(n))
+            if plan.inner:
+                self.rows_with_inner_vector()
+            else:
+                self.over_vector(low, high, self.lane_rows)
+
+        f.loop(begin, end, 1, item)
+        f.ret()
+        return f
+
+    # -- the two shapes of kernels -----------------------------------------------------------------------------------
+
+    def rows_with_inner_vector(self) -> None:
+        """The vector variable is a stage's innermost loop: locals are scalars of the row."""
+        self.locals, self.uniform = {}, {}
+        for stage in self.kernel.stages:
+            self.uniform = dict(self.uniform)
+            if any(var == self.kernel.vector for var, _ in stage.loops):
+                self.vector_stage(stage)
+            else:
+                self.copies, self.mask, self.memo = 1, None, {}
+                self.plain_stage(stage, scalar=True)
+
+    def lane_rows(self) -> None:
+        """The vector variable is a row variable: every lane has its own locals, stages loop plainly."""
+        self.locals, self.uniform, self.memo = {}, {}, {}
+        for stage in self.kernel.stages:
+            self.plain_stage(stage, scalar=False)
+
+    def over_vector(self, low: Value, high: Value, body: Any) -> None:
+        """Run `body` for full unrolled steps in [low, high), then the rest under a mask."""
+        f, plan, var = self.f, self.plan, self.kernel.vector
+        whole = plan.extent - plan.extent % plan.step
+
+        def full(position: Value) -> None:
+            self.index[var], self.copies, self.mask = position, plan.unroll, None
+            body()
+
+        def masked(position: Value) -> None:
+            self.index[var], self.copies = position, 1
+            if plan.lanes > 1:
+                lanes = f.iota("i64", plan.lanes)
+                left = f.splat(f.i64(plan.extent) - position, plan.lanes)
+                self.mask = lanes < left
+            body()
+            self.mask = None
+
+        if whole:
+            stop = high if whole == plan.extent else (high < whole).select(high, whole)
+            f.loop(low, stop, plan.step, full)
+        if whole < plan.extent:
+            start = low if not whole else (low > whole).select(low, whole)
+            f.loop(start, high, plan.lanes, masked)
+
+    def plain_stage(self, stage: Stage, scalar: bool) -> None:
+        """Loops that are not over lanes, around folds and stores on `copies` vectors."""
+        f, lanes = self.f, 1 if scalar else self.plan.lanes
+        cells = {}
+        for fold in stage.folds:
+            kind = scalars.register(fold.value.dtype, lanes)
+            start = f.constant(kind, scalars.identity(fold.op, fold.value.dtype))
+            for copy in range(self.copies):
+                cells[fold.name, copy] = f.alloca(kind)
+                f.store(start, cells[fold.name, copy], 64)
+
+        def body() -> None:
+            outer_memo, outer_uniform = self.memo, self.uniform
+            # What was computed before the loop stays valid in it, but not the other way round.
+            self.memo, self.uniform = dict(outer_memo), dict(outer_uniform)
+            for copy in range(self.copies):
+                for fold in stage.folds:
+                    value = self.value(fold.value, copy, lanes)
+                    cell = cells[fold.name, copy]
+                    old = f.load(value.type, cell, 64)
+                    f.store(self.fold(fold, old, value), cell, 64)
+                for store in stage.stores:
+                    self.store(store, copy, lanes)
+            if stage.loops:
+                self.memo, self.uniform = outer_memo, outer_uniform
+
+        self.nest(stage.loops, body)
+        for fold in stage.folds:
+            for copy in range(self.copies):
+                self.locals[fold.name, copy] = f.load(scalars.register(fold.value.dtype, lanes), cells[fold.name, copy], 64)
+
+    def nest(self, loops: Any, body: Any) -> None:
+        if not loops:
+            body()
+            return
+        (var, extent), rest = loops[0], loops[1:]
+
+        def inside(position: Value) -> None:
+            self.index[var] = position
+            self.nest(rest, body)
+
+        self.f.loop(self.f.i64(0), self.f.i64(extent), 1, inside)
+
+    def vector_stage(self, stage: Stage) -> None:
+        """The innermost loop goes over lanes; folds keep one accumulator per lane and copy, combined afterwards."""
+        f, plan = self.f, self.plan
+        cells = {}
+        for fold in stage.folds:
+            kind = scalars.register(fold.value.dtype, plan.lanes)
+            start = f.constant(kind, scalars.identity(fold.op, fold.value.dtype))
+            for copy in range(plan.unroll):
+                cells[fold.name, copy] = f.alloca(kind)
+                f.store(start, cells[fold.name, copy], 64)
+
+        def body() -> None:
+            # Scalars of the row may be computed here too: LLVM moves them out of the loop.
+            self.memo, kept = {}, dict(self.uniform)
+            for copy in range(self.copies):
+                for fold in stage.folds:
+                    value = self.value(fold.value, copy, plan.lanes)
+                    cell = cells[fold.name, copy]
+                    old = f.load(value.type, cell, 64)
+                    new = self.fold(fold, old, value)
+                    f.store(new if self.mask is None else self.mask.select(new, old), cell, 64)
+                for store in stage.stores:
+                    self.store(store, copy, plan.lanes)
+            self.uniform = kept
+
+        outer = [loop for loop in stage.loops if loop[0] != self.kernel.vector]
+        self.nest(outer, lambda: self.over_vector(f.i64(0), f.i64(plan.extent), body))
+        self.mask = None
+        for fold in stage.folds:
+            kind = scalars.register(fold.value.dtype, plan.lanes)
+            parts = [f.load(kind, cells[fold.name, copy], 64) for copy in range(plan.unroll)]
+            while len(parts) > 1:
+                parts = [self.fold(fold, a, b) for a, b in zip(parts[::2], parts[1::2])]
+            self.locals[fold.name, 0] = self.across(fold, parts[0])
+
+    def across(self, fold: Any, value: Value) -> Value:
+        """Combine the lanes, halving."""
+        f, lanes = self.f, value.type.lanes
+        while lanes > 1:
+            half = lanes // 2
+            kind = Type(value.type.element, half)
+            halves = []
+            for start in (0, half):
+                picks = ", ".join(f"i32 {i}" for i in range(start, start + half))
+                if half == 1:
+                    halves.append(f.extract(value, start))
+                else:
+                    halves.append(f.emit(kind, f"shufflevector {value}, {value.type} poison, <{half} x i32> <{picks}>"))
+            value, lanes = self.fold(fold, *halves), half
+        return value
+
+    def fold(self, fold: Any, old: Value, value: Value) -> Value:
+        dtype = fold.value.dtype
+        return scalars.emit(fold.op, dtype, (dtype, dtype), old, value)
+
+    # -- expressions -------------------------------------------------------------------------------------------------
+
+    def depends(self, expr: Expr) -> bool:
+        """True if the value differs between lanes."""
+        if isinstance(expr, (Load, Index)):
+            return bool(expr.index.of(self.kernel.vector))
+        if isinstance(expr, Local):
+            return not self.plan.inner
+        return any(map(self.depends_known, expr.children))
+
+    def depends_known(self, expr: Expr) -> bool:
+        known = self.__dict__.setdefault("dependence", {})
+        if expr not in known:
+            known[expr] = self.depends(expr)
+        return known[expr]
+
+    def value(self, root: Expr, copy: int, lanes: int) -> Value:
+        """The value of an expression in copy `copy`, as a vector of `lanes`."""
+        for expr in walk([root]):
+            if self.depends_known(expr):
+                if (expr, copy) not in self.memo:
+                    self.memo[expr, copy] = self.compute(expr, copy, lanes)
+            elif expr not in self.uniform:
+                self.uniform[expr] = self.compute(expr, copy, 1)
+        return self.operand(root, copy, lanes)
+
+    def operand(self, expr: Expr, copy: int, lanes: int) -> Value:
+        if self.depends_known(expr):
+            return self.memo[expr, copy]
+        return self.f.splat(self.uniform[expr], lanes)
+
+    def compute(self, expr: Expr, copy: int, lanes: int) -> Value:
+        f = self.f
+        if isinstance(expr, Const):
+            return f.constant(scalars.register(expr.dtype, lanes), expr.value)
+        if isinstance(expr, Local):
+            return self.locals[expr.name, copy if not self.plan.inner else 0]
+        if isinstance(expr, Index):
+            base = self.offset(expr.index, copy)
+            step = expr.index.of(self.kernel.vector)
+            return f.splat(base, lanes) + f.iota("i64", lanes) * step if step and lanes > 1 else base
+        if isinstance(expr, Load):
+            return scalars.load(self.load(expr, copy, lanes), expr.dtype)
+        kinds = tuple(child.dtype for child in expr.children)
+        return scalars.emit(expr.op, expr.dtype, kinds, *[self.operand(child, copy, lanes) for child in expr.children])
+
+    def offset(self, index: Affine, copy: int) -> Value:
+        """The index of the first lane."""
+        f = self.f
+        total = f.i64(index.const + index.of(self.kernel.vector) * copy * self.plan.lanes)
+        for var, coefficient in index.terms:
+            term = self.index[var]
+            total = f.op("add", total, f.op("mul", term, f.i64(coefficient)) if coefficient != 1 else term)
+        return total
+
+    def pointers(self, base: Value, element: str, first: Value, step: int, lanes: int) -> Value:
+        f = self.f
+        offsets = f.splat(first, lanes) + f.iota("i64", lanes) * step
+        return f.emit(Type("ptr", lanes), f"getelementptr inbounds {element}, {base}, {offsets}")
+
+    def load(self, expr: Load, copy: int, lanes: int) -> Value:
+        f, element = self.f, scalars.MEMORY[expr.dtype]
+        align = scalars.SIZE[expr.dtype]
+        kind, base = Type(element, lanes), self.bases[expr.buffer]
+        first, step = self.offset(expr.index, copy), expr.index.of(self.kernel.vector)
+        if lanes == 1:
+            return f.load(kind, f.address(base, first, element), align)
+        mask, zero = self.mask, f.constant(kind, 0)
+        if step == 1:
+            pointer = f.address(base, first, element)
+            if mask is None:
+                return f.load(kind, pointer, align)
+            return self.masked("load", kind, pointer, align, mask, zero)
+        pointers = self.pointers(base, element, first, step, lanes)
+        if mask is None:
+            mask = f.constant(Type("i1", lanes), True)
+        return self.masked("gather", kind, pointers, align, mask, zero)
+
+    def masked(self, name: str, kind: Type, pointer: Value, align: int, mask: Value, other: Value) -> Value:
+        """llvm.masked.load or gather; the alignment goes with the pointer."""
+        symbol = f"llvm.masked.{name}.{kind.mangled}.{'v%dp0' % kind.lanes if name == 'gather' else 'p0'}"
+        self.f.module.declare(f"declare {kind} @{symbol}({pointer.type}, {mask.type}, {kind})")
+        return self.f.emit(kind, f"call {kind} @{symbol}({pointer.type} align {align} {pointer.text}, {mask}, {other})")
+
+    def store(self, store: Any, copy: int, lanes: int) -> None:
+        f, dtype = self.f, self.dtypes[store.buffer]
+        value = scalars.store(self.value(store.value, copy, lanes), dtype)
+        element, align, base = value.type.element, scalars.SIZE[dtype], self.bases[store.buffer]
+        first, step = self.offset(store.index, copy), store.index.of(self.kernel.vector)
+        if lanes == 1 or not step:
+            f.store(value if lanes == 1 else f.extract(value, 0), f.address(base, first, element), align)
+            return
+        if step == 1:
+            pointer = f.address(base, first, element)
+            if self.mask is None:
+                f.store(value, pointer, align)
+                return
+            symbol, kind = f"llvm.masked.store.{value.type.mangled}.p0", POINTER
+        else:
+            pointer = self.pointers(base, element, first, step, lanes)
+            symbol, kind = f"llvm.masked.scatter.{value.type.mangled}.v{lanes}p0", Type("ptr", lanes)
+        mask = self.mask if self.mask is not None else f.constant(Type("i1", lanes), True)
+        f.module.declare(f"declare void @{symbol}({value.type}, {kind}, {mask.type})")
+        f.do(f"call void @{symbol}({value}, {kind} align {align} {pointer.text}, {mask})")
+
+
+def emit(module: Module, kernel: Kernel, bits: int) -> Plan:
+    """Write the kernel's function into `module`; returns how it was planned."""
+    emitter = Emitter(module, kernel, bits)
+    emitter.write()
+    return emitter.plan

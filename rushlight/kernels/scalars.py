@@ -1,0 +1,226 @@
+"""What the scalar ops mean: one entry per op, with its LLVM form, its NumPy form and its cost.
+
+The names are those of the op records.  Arguments have one dtype (the caller casts), except for `where` (bool first)
+and `cast_*`.  float16 and bfloat16 values live in float32 registers and are rounded after each op.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import vecmath
+from .ir import Type, Value
+
+# How a dtype is held in memory, in a register, and its size in bytes.
+MEMORY = {"bool": "i8", "uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "float16": "half",
+          "bfloat16": "i16", "float32": "float", "float64": "double"}
+REGISTER = {**MEMORY, "bool": "i1", "float16": "float", "bfloat16": "float"}
+SIZE = {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2, "float32": 4,
+        "float64": 8}
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+class Scalar(NamedTuple):
+    emit: Callable[..., Value]
+    numpy: Callable[..., Any]
+    cost: int = 1
+
+
+def maximum(a: Value, b: Value) -> Value:
+    """NaN if either is NaN; +0 above -0."""
+    if a.type.is_float:
+        return a.function.intrinsic("maximum", a, b)
+    return (a > b).select(a, b) if a.type.element != "i1" else a | b
+
+
+def minimum(a: Value, b: Value) -> Value:
+    if a.type.is_float:
+        return a.function.intrinsic("minimum", a, b)
+    return (a < b).select(a, b) if a.type.element != "i1" else a & b
+
+
+def mathematics(name: str) -> Callable[..., Value]:
+    return lambda *args: vecmath.call(name, *args)
+
+
+def rounding(name: str) -> Callable[[Value], Value]:
+    return lambda a: a.function.intrinsic(name, a) if a.type.is_float else a
+
+
+def sign(a: Value) -> Value:
+    if a.type.is_float:
+        one = a.constant(1.0).copysign(a)
+        # PyTorch: the sign of NaN is 0, and that of -0 is 0.
+        return ((a > 0.0) | (a < 0.0)).select(one, 0.0)
+    return (a > 0).select(a.constant(1), (a < 0).select(a.constant(-1), 0))
+
+
+def square(a: Value) -> Value:
+    return a * a
+
+
+def logical(value: Value) -> Value:
+    """value != 0"""
+    return value if value.type.element == "i1" else value.differs(0)
+
+
+def add(a: Value, b: Value) -> Value:
+    return a | b if a.type.element == "i1" else a + b
+
+
+def mul(a: Value, b: Value) -> Value:
+    return a & b if a.type.element == "i1" else a * b
+
+
+def remainder(a: Value, b: Value) -> Value:
+    r = vecmath.call("fmod", a, b)
+    moved = r.differs(0.0) & ((r < 0.0) ^ (b < 0.0))
+    return moved.select(r + b, r)
+
+
+def absolute(a: Value) -> Value:
+    return a if a.type.element == "i1" else abs(a)
+
+
+def frac(a: Value) -> Value:
+    return a - a.function.intrinsic("trunc", a)
+
+
+def np_sigmoid(x: Any) -> Any:
+    return np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x)))
+
+
+TABLE: dict[str, Scalar] = {
+    "add": Scalar(add, np.add), "sub": Scalar(lambda a, b: a - b, np.subtract), "mul": Scalar(mul, np.multiply),
+    "div": Scalar(lambda a, b: a / b, np.true_divide, 3), "neg": Scalar(lambda a: -a, np.negative),
+    "abs": Scalar(absolute, np.abs), "sign": Scalar(sign, lambda a: np.where(np.isnan(a), 0, np.sign(a))),
+    "sqrt": Scalar(lambda a: a.sqrt(), np.sqrt, 4), "rsqrt": Scalar(lambda a: 1.0 / a.sqrt(), lambda a: 1 / np.sqrt(a), 6),
+    "reciprocal": Scalar(lambda a: 1.0 / a, np.reciprocal, 3), "square": Scalar(square, np.square),
+    "maximum": Scalar(maximum, np.maximum), "minimum": Scalar(minimum, np.minimum),
+    "relu": Scalar(lambda a: (a <= 0).select(a.constant(0), a), lambda a: np.where(a <= 0, 0, a)),
+    "floor": Scalar(rounding("floor"), np.floor), "ceil": Scalar(rounding("ceil"), np.ceil),
+    "trunc": Scalar(rounding("trunc"), np.trunc), "round": Scalar(rounding("roundeven"), np.round),
+    "frac": Scalar(frac, lambda a: a - np.trunc(a)),
+    "fmod": Scalar(mathematics("fmod"), np.fmod, 30), "remainder": Scalar(remainder, np.remainder, 30),
+    "eq": Scalar(lambda a, b: a.equal(b), np.equal), "ne": Scalar(lambda a, b: a.differs(b), np.not_equal),
+    "lt": Scalar(lambda a, b: a < b, np.less), "le": Scalar(lambda a, b: a <= b, np.less_equal),
+    "gt": Scalar(lambda a, b: a > b, np.greater), "ge": Scalar(lambda a, b: a >= b, np.greater_equal),
+    "isnan": Scalar(lambda a: a.is_nan(), np.isnan),
+    "isinf": Scalar(lambda a: abs(a).equal(math.inf), np.isinf),
+    "isfinite": Scalar(lambda a: abs(a) < math.inf, np.isfinite),
+    "logical_not": Scalar(lambda a: ~logical(a), np.logical_not),
+    "logical_and": Scalar(lambda a, b: logical(a) & logical(b), np.logical_and),
+    "logical_or": Scalar(lambda a, b: logical(a) | logical(b), np.logical_or),
+    "logical_xor": Scalar(lambda a, b: logical(a) ^ logical(b), np.logical_xor),
+    "bitwise_and": Scalar(lambda a, b: a & b, np.bitwise_and), "bitwise_or": Scalar(lambda a, b: a | b, np.bitwise_or),
+    "bitwise_xor": Scalar(lambda a, b: a ^ b, np.bitwise_xor), "bitwise_not": Scalar(lambda a: ~a, np.invert),
+    "where": Scalar(lambda c, a, b: c.select(a, b), np.where),
+    "copysign": Scalar(lambda a, b: a.copysign(b), np.copysign),
+    "sigmoid": Scalar(mathematics("sigmoid"), np_sigmoid, 20),
+    "signbit": Scalar(lambda a: a.bitcast(a.type.integer.element) < 0, np.signbit),
+    "any": Scalar(lambda a, b: a | b, np.logical_or), "all": Scalar(lambda a, b: a & b, np.logical_and),
+    "sum": Scalar(add, np.add), "prod": Scalar(mul, np.multiply), "amax": Scalar(maximum, np.maximum),
+    "amin": Scalar(minimum, np.minimum),
+}
+NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
+               "atanh": "arctanh", "atan2": "arctan2", "pow": "power"}
+for _name in sorted(vecmath.NAMES - {"fmod", "sigmoid", "cbrt"}):
+    _function = getattr(np, NUMPY_NAMES.get(_name, _name), None)
+    if _function is None:
+        _function = np.vectorize(getattr(math, _name), otypes=[float])
+    TABLE[_name] = Scalar(mathematics(_name), _function, 30 if _name in vecmath.LIBRARY else 20)
+for _name in REGISTER:
+    # "cast_float32" takes any dtype; emission is `convert` below, because it needs both dtypes.
+    TABLE[f"cast_{_name}"] = Scalar(lambda a: a, (lambda name: lambda a: a != 0 if name == "bool" else np.asarray(a).astype(
+        "float32" if name == "bfloat16" else name))(_name))
+
+FOLDS = frozenset("sum prod amax amin any all".split())
+
+
+def identity(op: str, dtype: str) -> Any:
+    """The value that a fold starts from."""
+    if op in ("any", "all"):
+        return op == "all"
+    if op in ("sum", "prod"):
+        number = 0 if op == "sum" else 1
+        return float(number) if dtype in FLOATS else number
+    if dtype in FLOATS:
+        return -math.inf if op == "amax" else math.inf
+    if dtype == "bool":
+        return op == "amin"
+    info = np.iinfo(dtype)
+    return int(info.min if op == "amax" else info.max)
+
+
+def round_half(value: Value, dtype: str) -> Value:
+    """A float32 register value rounded to what `dtype` can hold, if that is narrower."""
+    if dtype == "float16":
+        return value.cast("fptrunc", "half").cast("fpext", "float")
+    if dtype == "bfloat16":
+        bits = value.bitcast("i32")
+        rounded = (bits + ((bits.lshr(16) & 1) + 0x7FFF)) & -65536
+        return value.is_nan().select(value, rounded.bitcast("float"))
+    return value
+
+
+def emit(op: str, dtype: str, kinds: tuple[str, ...], *args: Value) -> Value:
+    """Write one scalar op; `kinds` are the dtypes of `args`."""
+    if op.startswith("cast_"):
+        return round_half(convert(args[0], kinds[0], dtype), dtype)
+    if op in ("maximum", "amax", "minimum", "amin", "lt", "le", "gt", "ge") and kinds[0] == "uint8":
+        wide = [a.cast("zext", "i16") for a in args]
+        value = TABLE[op].emit(*wide)
+        return value if dtype == "bool" else value.cast("trunc", "i8")
+    value = TABLE[op].emit(*args)
+    return round_half(value, dtype) if dtype in ("float16", "bfloat16") and op != "where" else value
+
+
+def convert(value: Value, source: str, target: str) -> Value:
+    """Change a register value's dtype as PyTorch's `to` does on x86."""
+    a, b = REGISTER[source], REGISTER[target]
+    if target == "bool":
+        return logical(value)
+    if a == b:
+        return value
+    floats = ("float", "double")
+    if a in floats and b in floats:
+        return value.cast("fpext" if b == "double" else "fptrunc", b)
+    unsigned = source in ("bool", "uint8")
+    if b in floats:
+        return value.cast("uitofp" if unsigned else "sitofp", b)
+    if a in floats:
+        # Through int64 and cut off, which is what the C cast gives on this machine; saturating keeps it defined.
+        wide = Type("i64", value.type.lanes)
+        whole = value.function.intrinsic("fptosi.sat", value, result=wide, types=(wide, value.type))
+        return whole.cast("trunc", b) if b != "i64" else whole
+    narrower = value.type.of(b).bits < value.type.bits
+    return value.cast("trunc" if narrower else ("zext" if unsigned else "sext"), b)
+
+
+def load(value: Value, dtype: str) -> Value:
+    """From the memory form to the register form."""
+    if dtype == "bool":
+        return value.differs(0)
+    if dtype == "bfloat16":
+        return (value.cast("zext", "i32") << 16).bitcast("float")
+    return value.cast("fpext", "float") if dtype == "float16" else value
+
+
+def store(value: Value, dtype: str) -> Value:
+    """From the register form to the memory form."""
+    if dtype == "bool":
+        return value.cast("zext", "i8")
+    if dtype == "bfloat16":
+        nan = value.is_nan().select(value.constant(float("nan")), value)
+        return nan.bitcast("i32").lshr(16).cast("trunc", "i16")
+    return value.cast("fptrunc", "half") if dtype == "float16" else value
+
+
+def register(dtype: str, lanes: int = 1) -> Type:
+    return Type(REGISTER[dtype], lanes)
+
+
+def memory(dtype: str, lanes: int = 1) -> Type:
+    return Type(MEMORY[dtype], lanes)
