@@ -1119,3 +1119,38 @@ def bitwise_right_shift(input, other):
     >>> torch.tensor([8]) >> 3
     tensor([1])
     """
+
+
+# Operators whose Python meaning is not one op: reflected forms and powers.
+
+
+def power_operator(self, exponent):
+    return pow(self, exponent) if isinstance(exponent, (Tensor, int, float, complex)) else NotImplemented
+
+
+def reflected_power(self, base):
+    return _pow(base, self) if isinstance(base, (int, float, complex)) else NotImplemented
+
+
+
+
+def reflected_division(self, other):
+    return mul(reciprocal(self), other) if isinstance(other, (int, float, complex)) else NotImplemented
+
+
+def number_for(op):
+    """`number op tensor` for ops whose record takes a number first."""
+    def operator(self, other):
+        return op(other, self) if isinstance(other, (int, float, complex)) else NotImplemented
+    return operator
+
+
+Tensor.__pow__, Tensor.__rpow__ = power_operator, reflected_power
+Tensor.__rtruediv__ = reflected_division
+Tensor.__rfloordiv__, Tensor.__rmod__ = number_for(floor_divide), number_for(remainder)
+Tensor.__rlshift__, Tensor.__rrshift__ = number_for(bitwise_left_shift), number_for(bitwise_right_shift)
+Tensor.__pos__ = positive
+Tensor.__ipow__ = lambda self, exponent: self.pow_(exponent)
+Tensor.__idiv__ = Tensor.__itruediv__ = lambda self, other: self.div_(other)
+Tensor.__iadd__ = lambda self, other: self.add_(other)
+Tensor.__isub__ = lambda self, other: self.sub_(other)
