@@ -2,11 +2,13 @@
 import warnings
 
 from . import dispatch, pointwise, view, reduction, contraction, convert, creation
+from . import activation, softmax, functional
 from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
 
 # NumPy warns of 1/0 and the like from the frames of our kernels and rules; PyTorch does not. See also dispatch.recover.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"rushlight\.")
 attach_all()
+functional.publish()
 
 
 def __getattr__(name):
