@@ -71,3 +71,11 @@ def test_no_page_needs_pytorch():
     for page in PAGES:
         for block in FENCE.finditer(page.read_text()):
             assert not re.search(r"^\s*(import torch\b|from torch\b)", block["code"], re.M), page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_file_that_a_page_names_exists(page):
+    for name in re.findall(r"`([\w/.]+\.(?:py|md))`|\]\(([\w/.]+\.md)\)", page.read_text()):
+        path = name[0] or name[1]
+        places = [page.parent / path, ROOT / path, ROOT / "rushlight" / path]
+        assert any(place.exists() for place in places) or path == "script.py", f"{page.name} names {path}"

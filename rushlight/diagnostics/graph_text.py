@@ -1,4 +1,4 @@
-"""A recorded graph as text: one line a node, in the order in which backward would run them.
+"""A recorded graph as text: one line a node, in the order in which backward runs them.
 
 Read `show_graph`. It uses only what every user can: `grad_fn`, `next_functions`, `variable`.
 """
@@ -13,7 +13,7 @@ from .live import format_bytes, saved_bytes
 def show_graph(root: Any, names: Any = None, limit: int = 200) -> str:
     """Write down the graph that `root` recorded, from the result back to its leaves.
 
-    Each node stands on a line of its own, numbered in an order in which backward may run them; what follows the arrow
+    Each node stands on a line of its own, numbered in the order in which backward runs them; what follows the arrow
     is where its gradients go: to other nodes by number, to leaves by name and shape.
 
     Args:
@@ -86,19 +86,12 @@ def leaf_text(leaf: Any, called: dict[int, str]) -> str:
 
 
 def backward_order(root: Any) -> list:
-    """The nodes under `root` without the leaves' own, each before what it leads to. Iterative: chains may be long."""
-    finished: list = []
+    """The nodes under `root` without the leaves' own, newest first, which is the engine's order."""
     seen = {root}
-    stack = [(root, iter(root.next_functions))]
+    stack = [root]
     while stack:
-        node, children = stack[-1]
-        for child, _ in children:
+        for child, _ in stack.pop().next_functions:
             if child is not None and child not in seen and not hasattr(child, "variable"):
                 seen.add(child)
-                stack.append((child, iter(child.next_functions)))
-                break
-        else:
-            finished.append(node)
-            stack.pop()
-    finished.reverse()
-    return finished
+                stack.append(child)
+    return sorted(seen, key=lambda node: -node._sequence_nr())
