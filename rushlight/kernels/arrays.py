@@ -1,0 +1,268 @@
+"""Array expressions: what a graph means once op names are gone.
+
+Seven kinds of node over whole arrays: `Source` (a buffer seen through strides), `Number`, `Iota` (an affine function of
+the index), `Point` (a scalar op over broadcast arguments), `Reduce`, `View` (an affine index map) and `Reshape`;
+`External` stands for an array that a step of its own makes (matrix products, convolutions).  `element` gives the
+scalar expression of one element.  `lower.py` makes them from graphs, `fuse.py` makes kernels of them.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..core import dtypes
+from .loops import Affine, Call, Const, Expr, Index, Load
+
+Shape = tuple[int, ...]
+Map = tuple[tuple[int, tuple[int, ...]], ...]  # per input dim: constant, one coefficient per output dim
+
+
+class Array:
+    """A value with a shape and a dtype (by name); compared by identity, so makers intern."""
+
+    __slots__ = ("shape", "dtype", "args", "__weakref__")
+
+    def __init__(self, shape: Shape, dtype: str, args: tuple["Array", ...] = ()):
+        self.shape, self.dtype, self.args = tuple(shape), dtype, args
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def _dtype(self) -> Any:
+        """The dtype object, for core's promotion rules."""
+        return dtypes.BY_NAME[self.dtype]
+
+
+class Source(Array):
+    """buffer[offset + sum of strides * index]; strides in elements."""
+
+    __slots__ = ("buffer", "strides", "offset")
+
+    def __init__(self, buffer: str, shape: Shape, dtype: str, strides: Shape, offset: int = 0):
+        super().__init__(shape, dtype)
+        self.buffer, self.strides, self.offset = buffer, tuple(strides), offset
+
+
+class Number(Array):
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, dtype: str):
+        super().__init__((), dtype)
+        self.value = value
+
+
+class Iota(Array):
+    """const + sum of coefficients * index, as int64."""
+
+    __slots__ = ("const", "coefficients")
+
+    def __init__(self, shape: Shape, const: int, coefficients: Shape):
+        super().__init__(shape, "int64")
+        self.const, self.coefficients = const, tuple(coefficients)
+
+
+class Point(Array):
+    __slots__ = ("op",)
+
+    def __init__(self, op: str, args: tuple[Array, ...], shape: Shape, dtype: str):
+        super().__init__(shape, dtype, args)
+        self.op = op
+
+
+class Reduce(Array):
+    """`op` over `dims`, which disappear."""
+
+    __slots__ = ("op", "dims")
+
+    def __init__(self, op: str, arg: Array, dims: tuple[int, ...], dtype: str):
+        super().__init__([n for i, n in enumerate(arg.shape) if i not in dims], dtype, (arg,))
+        self.op, self.dims = op, tuple(sorted(dims))
+
+
+class View(Array):
+    __slots__ = ("map",)
+
+    def __init__(self, arg: Array, shape: Shape, map: Map):
+        super().__init__(shape, arg.dtype, (arg,))
+        self.map = map
+
+
+class Reshape(Array):
+    """The same elements in row-major order under another shape."""
+
+    __slots__ = ()
+
+    def __init__(self, arg: Array, shape: Shape):
+        super().__init__(shape, arg.dtype, (arg,))
+
+
+class External(Array):
+    """An array made by a step of its own; `kind` and `parameters` say which, `args` are read as stored arrays."""
+
+    __slots__ = ("kind", "parameters")
+
+    def __init__(self, kind: str, args: tuple[Array, ...], shape: Shape, dtype: str, parameters: tuple = ()):
+        super().__init__(shape, dtype, args)
+        self.kind, self.parameters = kind, parameters
+
+
+def contiguous(shape: Shape) -> Shape:
+    """Row-major strides in elements."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """NumPy's rule; ValueError where shapes do not fit."""
+    ndim = max(map(len, shapes), default=0)
+    result = [1] * ndim
+    for shape in shapes:
+        for i, n in enumerate(shape, ndim - len(shape)):
+            if n != 1:
+                if result[i] not in (1, n):
+                    raise ValueError(f"shapes {shapes} do not broadcast")
+                result[i] = n
+    return tuple(result)
+
+
+def reshape_blocks(old: Shape, new: Shape) -> list[tuple[list[int], list[int]]] | None:
+    """Groups of old and new dims with equal products, as fine as possible; dims of size 1 are left out."""
+    a, b = [i for i, n in enumerate(old) if n != 1], [i for i, n in enumerate(new) if n != 1]
+    blocks, x, y = [], 0, 0
+    while x < len(a) and y < len(b):
+        left, right, p, q = [a[x]], [b[y]], old[a[x]], new[b[y]]
+        x, y = x + 1, y + 1
+        while p != q:
+            if p < q:
+                if x == len(a):
+                    return None
+                left.append(a[x])
+                p *= old[a[x]]
+                x += 1
+            else:
+                if y == len(b):
+                    return None
+                right.append(b[y])
+                q *= new[b[y]]
+                y += 1
+        blocks.append((left, right))
+    return blocks if x == len(a) and y == len(b) else None
+
+
+def is_split(array: Reshape) -> bool:
+    """True if every old dim is a product of new dims, so that indices stay affine."""
+    blocks = reshape_blocks(array.args[0].shape, array.shape)
+    return blocks is not None and all(len(left) == 1 for left, _ in blocks)
+
+
+def restrided(source: Source, shape: Shape) -> Source | None:
+    """The reshaped view of a buffer, or None where strides cannot say it."""
+    blocks = reshape_blocks(source.shape, shape)
+    if blocks is None:
+        return None
+    strides = [0] * len(shape)
+    for left, right in blocks:
+        for outer, inner in zip(left, left[1:]):
+            if source.strides[outer] != source.strides[inner] * source.shape[inner]:
+                return None
+        step = source.strides[left[-1]]
+        for i in reversed(right):
+            strides[i] = step
+            step *= shape[i]
+    return Source(source.buffer, shape, source.dtype, tuple(strides), source.offset)
+
+
+def viewed(source: Source, shape: Shape, map: Map) -> Source:
+    """A view of a buffer, as strides."""
+    offset, strides = source.offset, [0] * len(shape)
+    for stride, (const, coefficients) in zip(source.strides, map):
+        offset += const * stride
+        for i, coefficient in enumerate(coefficients):
+            strides[i] += coefficient * stride
+    return Source(source.buffer, shape, source.dtype, tuple(strides), offset)
+
+
+def mapped(map: Map, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    result = []
+    for const, coefficients in map:
+        total = Affine(const)
+        for i, coefficient in zip(index, coefficients):
+            if coefficient:
+                total = total.plus(i, coefficient)
+        result.append(total)
+    return tuple(result)
+
+
+def split_index(array: Reshape, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    old = array.args[0].shape
+    result = [Affine(0)] * len(old)
+    for left, right in reshape_blocks(old, array.shape):
+        total = Affine(0)
+        for i in right:
+            total = total.times(array.shape[i]).plus(index[i])
+        result[left[0]] = total
+    return tuple(result)
+
+
+def broadcast_index(arg: Array, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
+    own = index[len(index) - arg.ndim:]
+    return tuple(Affine(0) if n == 1 else i for n, i in zip(arg.shape, own))
+
+
+def steps(array: Array, index: tuple[Affine, ...]) -> list[tuple[Array, tuple[Affine, ...]]]:
+    """Which elements of its arguments one element needs (not for Reduce and External)."""
+    if isinstance(array, Point):
+        return [(arg, broadcast_index(arg, index)) for arg in array.args]
+    if isinstance(array, View):
+        return [(array.args[0], mapped(array.map, index))]
+    if isinstance(array, Reshape):
+        return [(array.args[0], split_index(array, index))]
+    return []
+
+
+Resolve = Callable[[Array, tuple[Affine, ...]], Expr | None]
+
+
+def element(array: Array, index: tuple[Affine, ...], resolve: Resolve, memo: dict) -> Expr:
+    """The scalar expression of one element; `resolve` gives the expression of arrays that are not to be inlined."""
+    stack = [(array, index)]
+    while stack:
+        key = stack[-1]
+        if key in memo:
+            stack.pop()
+            continue
+        node, where = key
+        found = resolve(node, where)
+        if found is None and isinstance(node, Source):
+            offset = Affine(node.offset)
+            for i, n, stride in zip(where, node.shape, node.strides):
+                if n != 1:
+                    offset = offset.plus(i, stride)
+            found = Load(node.buffer, offset, node.dtype)
+        elif found is None and isinstance(node, Number):
+            found = Const(node.value, node.dtype)
+        elif found is None and isinstance(node, Iota):
+            total = Affine(node.const)
+            for i, coefficient in zip(where, node.coefficients):
+                total = total.plus(i, coefficient)
+            found = Index(total, "int64")
+        elif found is None:
+            needed = steps(node, where)
+            missing = [need for need in needed if need not in memo]
+            if missing:
+                stack.extend(missing)
+                continue
+            parts = tuple(memo[need] for need in needed)
+            found = Call(node.op, parts, node.dtype) if isinstance(node, Point) else parts[0]
+        memo[key] = found
+        stack.pop()
+    return memo[array, index]

@@ -1,0 +1,330 @@
+"""Graph to callable: `lower(graph_module, example_inputs)` is the default compile backend.
+
+Nodes whose op has a rule become array expressions, as many as possible in one native program; what has none is run by the
+interpreter between programs.  A graph that writes in place, or whose inputs need a gradient now, runs as it is.
+Read `Lowering.add` first.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes, modes
+from ..graph import Node, map_nodes
+from ..graph.node import RANDOM, target_name
+from ..tensor import Tensor, wrap
+from . import llvm, program
+from .arrays import Array, Source, contiguous
+from .make import Maker, Unsupported
+from .rules import RULES
+
+OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg",
+             operator.pow: "pow", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
+             operator.eq: "eq", operator.ne: "ne", operator.and_: "bitwise_and", operator.or_: "bitwise_or",
+             operator.xor: "bitwise_xor", operator.invert: "bitwise_not", operator.getitem: "getitem", operator.abs: "abs",
+             operator.matmul: "matmul", abs: "abs"}
+
+
+def op_name(node: Node) -> str | None:
+    """The name of a node's rule."""
+    if node.op == "call_method":
+        return node.target if node.target in RULES else None
+    if node.op != "call_function":
+        return None
+    target = node.target
+    try:
+        if target in OPERATORS:
+            return OPERATORS[target]
+    except TypeError:  # unhashable callables
+        return None
+    record = getattr(target, "op_record", None)
+    name = record.name if record is not None else target_name(target)
+    ours = record is not None or str(getattr(target, "__module__", "")).startswith("rushlight.")
+    return name if ours and name in RULES else None
+
+
+class Segment:
+    """One native program in the making: the arrays of its nodes, and what comes in."""
+
+    def __init__(self) -> None:
+        self.make = Maker()
+        self.values: dict[Node, Any] = {}
+        self.inputs: dict[Node, Source] = {}
+
+
+class Known:
+    """Shape, strides (elements) and dtype of a tensor that a segment takes in."""
+
+    __slots__ = ("shape", "strides", "dtype")
+
+    def __init__(self, shape: tuple, strides: tuple, dtype: str):
+        self.shape, self.strides, self.dtype = shape, strides, dtype
+
+    @classmethod
+    def of(cls, value: Any) -> "Known | None":
+        if isinstance(value, Tensor) and type(getattr(value, "_array", None)) is np.ndarray:
+            array = value._array
+            strides = tuple(s // array.itemsize for s in array.strides)
+            return cls(array.shape, strides, value._dtype.name)
+        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+        if shape is None or not isinstance(dtype, dtypes.dtype) or any(type(n) is not int for n in shape):
+            return None
+        return cls(tuple(shape), contiguous(tuple(shape)), dtype.name)
+
+
+class Lowering:
+    """Sorts a graph's nodes into native segments and interpreted calls."""
+
+    def __init__(self, module: Any, examples: list[Any]):
+        self.module, self.graph = module, module.graph
+        self.known: dict[Node, Any] = {}
+        self.stage: dict[Node, int] = {}
+        self.native: dict[Node, int] = {}
+        self.aliases: set[Node] = set()
+        self.segments: list[Segment] = []
+        self.reasons: dict[str, str] = {}
+        self.constants: dict[Node, Any] = {}
+        self.random_stage = 0
+        feed = iter(examples)
+        for node in self.graph.nodes:
+            if node.op == "placeholder":
+                value = next(feed, None)
+                self.known[node] = Known.of(value if value is not None else node.meta.get("val"))
+                self.stage[node] = 0
+            elif node.op == "get_attr":
+                value = module
+                for part in node.target.split("."):
+                    value = getattr(value, part)
+                self.constants[node], self.known[node], self.stage[node] = value, Known.of(value), 0
+            elif node.op != "output":
+                self.add(node)
+
+    def segment(self, stage: int) -> Segment:
+        while len(self.segments) <= stage:
+            self.segments.append(Segment())
+        return self.segments[stage]
+
+    def add(self, node: Node) -> None:
+        """Put one node into a segment, or leave it to the interpreter."""
+        inputs = node.all_input_nodes
+        stage = max([self.stage[i] + (i not in self.native and i.op.startswith("call")) for i in inputs], default=0)
+        name = op_name(node)
+        if name is not None and target_name(node.target) not in RANDOM - {"dropout"}:
+            try:
+                segment = self.segment(stage)
+                args = map_nodes(node.args, lambda i: self.read(i, segment, stage))
+                kwargs = map_nodes(node.kwargs, lambda i: self.read(i, segment, stage))
+                value = RULES[name](segment.make, *args, **kwargs)
+                self.agree(node, value)
+                segment.values[node] = value
+                self.native[node] = self.stage[node] = stage
+                if isinstance(value, Source):
+                    self.aliases.add(node)
+                return
+            except Unsupported as reason:
+                self.reasons[node.name] = str(reason)
+            except (TypeError, ValueError, OverflowError) as reason:
+                # Arguments that the op itself will refuse, in its own words.
+                self.reasons[node.name] = f"{type(reason).__name__}: {reason}"
+        else:
+            self.reasons[node.name] = f"no rule for {target_name(node.target)}"
+        self.stage[node] = max([self.stage[i] for i in inputs], default=0)
+        if target_name(node.target) in RANDOM:
+            self.stage[node] = self.random_stage = max(self.stage[node], self.random_stage)
+        value = node.meta.get("val", node.meta.get("example_value"))
+        self.known[node] = tuple(map(Known.of, value)) if isinstance(value, (tuple, list)) else Known.of(value)
+
+    def agree(self, node: Node, value: Any) -> None:
+        """A rule must give the shape and dtype that tracing gave."""
+        traced = node.meta.get("val", node.meta.get("example_value"))
+        if isinstance(value, Array) and traced is not None:
+            want = Known.of(traced)
+            if want is not None and (want.shape, want.dtype) != (value.shape, value.dtype):
+                raise Unsupported(f"the rule gives {value.dtype}{list(value.shape)}, tracing {want.dtype}{list(want.shape)}")
+
+    def read(self, node: Node, segment: Segment, stage: int) -> Any:
+        """A node's value inside a segment: its array there, or an input."""
+        if node in segment.values and self.native.get(node) == stage:
+            return segment.values[node]
+        if node in segment.inputs:
+            return segment.inputs[node]
+        if node in self.constants and type(self.constants[node]) in (int, float, bool):
+            return self.constants[node]
+        known = self.known.get(node)
+        if known is None and node in self.native:
+            value = self.segments[self.native[node]].values[node]
+            if isinstance(value, Array):
+                known = Known(value.shape, contiguous(value.shape), value.dtype)
+        if not isinstance(known, Known):
+            raise Unsupported(f"{node.name} has no known shape and dtype")
+        source = segment.make.intern(Source, f"in{len(segment.inputs)}", known.shape, known.dtype, known.strides, 0)
+        segment.inputs[node] = source
+        return source
+
+
+class Program:
+    """A lowered graph: a list of native programs and interpreted calls over an environment."""
+
+    def __init__(self, module: Any, lowering: Lowering):
+        self.module, self.lowering = module, lowering
+        self.graph = module.graph
+        self.placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
+        self.result = self.graph.output_node().args[0]
+        self.steps: list[tuple[str, Any, list[Node], list[Node]]] = []
+        self.programs: list[Any] = []
+        self.build()
+
+    def build(self) -> None:
+        lowering = self.lowering
+        wanted: set[Node] = set(self.graph.output_node().all_input_nodes)
+        for node in self.graph.nodes:
+            if node.op.startswith("call") and node not in lowering.native:
+                wanted.update(node.all_input_nodes)
+        for segment in lowering.segments:
+            wanted.update(segment.inputs)
+        # A view of an input must share its memory, so where it is wanted as a value Python makes it.
+        order = list(self.graph.nodes)
+        for node in reversed(order):
+            if node in wanted and node in lowering.aliases:
+                wanted.update(node.all_input_nodes)
+        last = max([*lowering.stage.values(), -1]) + 1
+        for stage in range(last):
+            early = [n for n in order if n in lowering.aliases and n in wanted and lowering.stage[n] == stage]
+            if stage < len(lowering.segments):
+                segment = lowering.segments[stage]
+                exports = [n for n in segment.values if n in wanted and n not in lowering.aliases]
+                if exports:
+                    self.native_step(segment, exports)
+            calls = [n for n in order if n.op.startswith("call") and n not in lowering.native and lowering.stage[n] == stage]
+            for node in sorted([*early, *calls], key=order.index):
+                self.steps.append(("call", node, node.all_input_nodes, [node]))
+
+    def native_step(self, segment: Segment, exports: list[Node]) -> None:
+        arrays: list[Array] = []
+        place: dict[Node, Any] = {}
+        for node in exports:
+            value = segment.values[node]
+            leaves = value if isinstance(value, tuple) else (value,)
+            for leaf in leaves:
+                if leaf not in arrays:
+                    arrays.append(leaf)
+            place[node] = tuple(arrays.index(leaf) for leaf in leaves) if isinstance(value, tuple) else arrays.index(value)
+        used = buffers_used(arrays)
+        inputs = [(node, source) for node, source in segment.inputs.items() if source.buffer in used]
+        descriptors = []
+        for _, source in inputs:
+            dtype = program.numpy_dtype(source.dtype)
+            descriptors.append((source.shape, tuple(s * dtype.itemsize for s in source.strides), dtype))
+        native = program.compile_arrays([source for _, source in inputs], arrays, descriptors)
+        self.programs.append(native)
+        self.steps.append(("native", (native, place, [dtypes.BY_NAME[a.dtype] for a in arrays]), [n for n, _ in inputs], exports))
+
+    def fast(self) -> Callable | None:
+        """The callable for a graph that is one native program over its placeholders and attributes."""
+        if len(self.steps) != 1 or self.steps[0][0] != "native":
+            return None
+        native, place, kinds = self.steps[0][1]
+        numbers = {node: i for i, node in enumerate(self.placeholders)}
+        inputs = self.steps[0][2]
+        fixed = self.lowering.constants
+        order = [numbers.get(node, -1) for node in inputs]
+        held = [fixed.get(node) for node in inputs]
+        flat = self.result
+        if not all(type(node) is Node and type(place.get(node)) is int for node in (flat if type(flat) in (tuple, list) else (flat,))):
+            return None
+        picks = [place[node] for node in (flat if type(flat) in (tuple, list) else (flat,))]
+        if len(set(picks)) != len(picks):
+            return None
+        call, forward, module = native.call, self.module.forward, self.module
+        gather = [(i, value) for i, value in zip(order, held)]
+        kind = type(flat)
+
+        def run(*args: Any) -> Any:
+            arrays = []
+            if modes.grad_enabled():
+                for i, value in gather:
+                    tensor = value if i < 0 else args[i]
+                    if tensor._requires_grad:
+                        return forward(*args)
+                    arrays.append(tensor._array)
+            else:
+                for i, value in gather:
+                    arrays.append((value if i < 0 else args[i])._array)
+            outs = call(*arrays)
+            if kind is Node:
+                return wrap(outs[0], kinds[0])
+            return kind([wrap(outs[pick], kinds[pick]) for pick in picks])
+
+        run.module = module
+        return run
+
+    def __call__(self, *args: Any) -> Any:
+        tensors = [a for a in (*args, *self.lowering.constants.values()) if isinstance(a, Tensor)]
+        if modes.grad_enabled() and any(tensor._requires_grad for tensor in tensors):
+            return self.module.forward(*args)
+        env: dict[Node, Any] = dict(zip(self.placeholders, args))
+        env |= self.lowering.constants
+        for kind, what, inputs, outputs in self.steps:
+            if kind == "call":
+                env[what] = self.interpreted(what, env)
+                continue
+            native, place, kinds = what
+            outs = native.call(*[env[node]._array for node in inputs])
+            seen: set[int] = set()
+
+            def tensor(i: int) -> Tensor:
+                array = outs[i].copy() if i in seen else outs[i]
+                seen.add(i)
+                return wrap(array, kinds[i])
+
+            for node in outputs:
+                where = place[node]
+                env[node] = tuple(map(tensor, where)) if isinstance(where, tuple) else tensor(where)
+        return map_nodes(self.result, env.__getitem__)
+
+    def interpreted(self, node: Node, env: dict[Node, Any]) -> Any:
+        args, kwargs = map_nodes(node.args, env.__getitem__), map_nodes(node.kwargs, env.__getitem__)
+        if node.op == "call_function":
+            return node.target(*args, **kwargs)
+        if node.op == "call_method":
+            return getattr(args[0], node.target)(*args[1:], **kwargs)
+        return self.module.get_submodule(node.target)(*args, **kwargs)
+
+
+def buffers_used(arrays: list[Array]) -> set[str]:
+    seen, stack, found = set(), list(arrays), set()
+    while stack:
+        array = stack.pop()
+        if array not in seen:
+            seen.add(array)
+            stack.extend(array.args)
+            if isinstance(array, Source):
+                found.add(array.buffer)
+    return found
+
+
+def writes(node: Node) -> bool:
+    """True if a node changes one of its arguments (or anything else) in place."""
+    return node.op.startswith("call") and node.is_impure() and node.op != "call_module" and target_name(node.target) not in RANDOM
+
+
+def lower(module: Any, example_inputs: list[Any]) -> Callable:
+    """A callable with the meaning of `module` (a GraphModule), compiled for inputs like the examples.
+
+    Inputs of other shapes or dtypes raise ValueError; other strides cost a copy.  Without a JIT, or for graphs that
+    write in place, it is the module's own `forward`.
+    """
+    if not llvm.available() or any(map(writes, module.graph.nodes)):
+        return module.forward
+    lowering = Lowering(module, list(example_inputs))
+    if not lowering.native:
+        return module.forward
+    lowered = Program(module, lowering)
+    run = lowered.fast() or lowered
+    if run is not lowered:
+        run.program = lowered
+    return run
+
+

@@ -1,0 +1,238 @@
+"""Makes array expressions: interning, promotion, broadcasting, and the views as index maps.
+
+Raises `Unsupported` for what kernels cannot do; the caller then leaves the graph node to the interpreter.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import dtypes, promotion
+from . import scalars
+from .arrays import (Array, External, Iota, Map, Number, Point, Reduce, Reshape, Shape, Source, View, broadcast_shapes,
+                     is_split, restrided, viewed)
+
+PYTHON = {bool: "bool", int: "int64", float: "float32"}
+
+
+class Unsupported(Exception):
+    """This node stays with the interpreter; the text says why."""
+
+
+class Maker:
+    """Interns arrays, so that equal expressions are computed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple, Array] = {}
+
+    def intern(self, kind: type, *fields: Any) -> Array:
+        key = (kind, *fields)
+        if kind is Number:
+            key = (kind, repr(fields[0]), fields[1])
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = kind(*fields)
+            if 0 in found.shape:
+                raise Unsupported("an array without elements")
+            if found.dtype not in scalars.REGISTER:
+                raise Unsupported(f"dtype {found.dtype}")
+        return found
+
+    # -- scalars and points ------------------------------------------------------------------------------------------
+
+    def number(self, value: Any, dtype: str) -> Array:
+        kind = dtypes.BY_NAME[dtype]
+        if kind.is_floating_point:
+            value = float(value)
+        elif dtype == "bool":
+            value = bool(value)
+        else:
+            value = int(value)
+            info = dtypes.iinfo(kind)
+            if not info.min <= value <= info.max:
+                raise Unsupported(f"{value} does not fit {dtype}")
+        return self.intern(Number, value, dtype)
+
+    def result_dtype(self, *operands: Any) -> str:
+        return promotion.result_dtype(operands).name
+
+    def array(self, value: Any, dtype: str) -> Array:
+        """An operand in `dtype`."""
+        return self.cast(value, dtype) if isinstance(value, Array) else self.number(self.plain(value), dtype)
+
+    def plain(self, value: Any) -> Any:
+        if type(value) not in PYTHON:
+            raise Unsupported(f"an operand of type {type(value).__name__}")
+        return value
+
+    def cast(self, array: Array, dtype: str) -> Array:
+        if array.dtype == dtype:
+            return array
+        if dtype not in scalars.REGISTER:
+            raise Unsupported(f"dtype {dtype}")
+        if isinstance(array, Number) and not (dtype == "bool" or array.dtype in scalars.FLOATS and dtype not in scalars.FLOATS):
+            if dtype not in ("float16", "bfloat16") and not (dtype == "float32" and array.dtype == "float64"):
+                return self.number(array.value, dtype)
+        return self.intern(Point, f"cast_{dtype}", (array,), array.shape, dtype)
+
+    def raw(self, op: str, args: Sequence[Array], dtype: str) -> Array:
+        """A point whose arguments already have the dtypes that the scalar op takes."""
+        shape = broadcast_shapes(*[arg.shape for arg in args])
+        return self.intern(Point, op, tuple(args), shape, dtype)
+
+    def point(self, op: str, *operands: Any, dtype: str | None = None) -> Array:
+        """`op` on operands promoted together; the result has the promoted dtype, or `dtype` (bool for comparisons)."""
+        common = self.result_dtype(*operands)
+        return self.raw(op, [self.array(operand, common) for operand in operands], dtype or common)
+
+    def float_point(self, op: str, *operands: Any) -> Array:
+        """As `point`, integers becoming the default float dtype."""
+        common = self.result_dtype(*operands)
+        if common not in scalars.FLOATS:
+            common = promotion.number_dtype(1.0).name
+        return self.raw(op, [self.array(operand, common) for operand in operands], common)
+
+    def where(self, condition: Array, yes: Any, no: Any) -> Array:
+        common = self.result_dtype(yes, no)
+        return self.raw("where", [self.cast(condition, "bool"), self.array(yes, common), self.array(no, common)], common)
+
+    # -- reductions --------------------------------------------------------------------------------------------------
+
+    def dims(self, array: Array, dim: Any) -> tuple[int, ...]:
+        """Dims as a sorted tuple of non-negative numbers; None and () mean all."""
+        if dim is None or dim == () or dim == []:
+            return tuple(range(array.ndim))
+        given = (dim,) if isinstance(dim, int) else tuple(dim)
+        return tuple(sorted({self.dim(array, d) for d in given}))
+
+    def dim(self, array: Array, dim: int) -> int:
+        if type(dim) is not int or not -max(array.ndim, 1) <= dim < max(array.ndim, 1):
+            raise Unsupported(f"dim {dim!r} of {array.ndim}")
+        return dim % max(array.ndim, 1)
+
+    def reduce(self, op: str, array: Array, dim: Any = None, keepdim: bool = False, dtype: str | None = None) -> Array:
+        dims = self.dims(array, dim)
+        dtype = dtype or array.dtype
+        result = array
+        if array.ndim:
+            result = self.folded(op, self.cast(array, dtype), dims, dtype)
+        elif array.dtype != dtype:
+            result = self.cast(array, dtype)
+        if keepdim and array.ndim:
+            result = self.reshape(result, tuple(1 if i in dims else n for i, n in enumerate(array.shape)))
+        return result
+
+    def folded(self, op: str, array: Array, dims: tuple[int, ...], dtype: str) -> Array:
+        """A reduction, in two steps where one would leave threads idle: few results of many elements each."""
+        half = dtype in ("float16", "bfloat16")
+        if half and op in ("sum", "prod"):
+            # Accumulated in float32, rounded once.
+            return self.cast(self.folded(op, self.cast(array, "float32"), dims, "float32"), dtype)
+        kept = array.size
+        for d in dims:
+            kept //= array.shape[d]
+        lanes = array.shape[-1] if array.ndim - 1 not in dims else 1
+        parallel = -(-kept // min(lanes, 64))
+        if parallel < 16 and array.size >= 1 << 17:
+            first = max(dims, key=lambda d: array.shape[d])
+            pieces = next((p for p in (64, 60, 56, 50, 48, 40, 36, 32, 30, 28, 25, 24, 20, 16, 15, 14, 12, 10, 9, 8, 7, 6, 5, 4)
+                           if array.shape[first] % p == 0 and array.shape[first] > p), 0)
+            if pieces:
+                split = self.reshape(array, (*array.shape[:first], pieces, array.shape[first] // pieces, *array.shape[first + 1:]))
+                inner = tuple(d if d < first else d + 1 for d in dims)
+                partial = self.intern(Reduce, op, split, inner, dtype)
+                place = first - sum(d < first for d in dims)
+                return self.intern(Reduce, op, partial, (place,), dtype)
+        return self.intern(Reduce, op, array, dims, dtype)
+
+    # -- views -------------------------------------------------------------------------------------------------------
+
+    def view(self, array: Array, shape: Shape, map: Map) -> Array:
+        if isinstance(array, Source):
+            seen = viewed(array, tuple(shape), map)
+            return self.intern(Source, seen.buffer, seen.shape, seen.dtype, seen.strides, seen.offset)
+        return self.intern(View, array, tuple(shape), map)
+
+    def reshape(self, array: Array, shape: Shape) -> Array:
+        shape = self.filled(array, tuple(shape))
+        if shape == array.shape:
+            return array
+        if isinstance(array, Number):
+            return self.expand(array, shape)
+        if isinstance(array, Source):
+            seen = restrided(array, shape)
+            if seen is not None:
+                return self.intern(Source, seen.buffer, seen.shape, seen.dtype, seen.strides, seen.offset)
+            array = self.intern(Point, f"cast_{array.dtype}", (array,), array.shape, array.dtype)
+        found = self.intern(Reshape, array, shape)
+        if not is_split(found) and isinstance(array, (View, Iota)):
+            # What is stored for this must be a value of its own, not a view.
+            found = self.intern(Reshape, self.intern(Point, f"cast_{array.dtype}", (array,), array.shape, array.dtype), shape)
+        return found
+
+    def filled(self, array: Array, shape: Shape) -> Shape:
+        if any(type(n) is not int for n in shape):
+            raise Unsupported("a size that is no integer")
+        total = 1
+        for n in shape:
+            total *= n if n != -1 else 1
+        if shape.count(-1) == 1:
+            if not total or array.size % total:
+                raise Unsupported("a shape that does not fit")
+            shape = tuple(array.size // total if n == -1 else n for n in shape)
+            total = array.size
+        if total != array.size or -1 in shape:
+            raise Unsupported("a shape that does not fit")
+        return shape
+
+    def permute(self, array: Array, order: Sequence[int]) -> Array:
+        order = [self.dim(array, d) for d in order]
+        if sorted(order) != list(range(array.ndim)):
+            raise Unsupported("a permutation that does not fit")
+        place = {d: i for i, d in enumerate(order)}
+        map = tuple((0, unit(place[d], array.ndim)) for d in range(array.ndim))
+        return self.view(array, tuple(array.shape[d] for d in order), map)
+
+    def expand(self, array: Array, shape: Shape) -> Array:
+        extra = len(shape) - array.ndim
+        if extra < 0:
+            raise Unsupported("fewer dims than before")
+        shape = tuple(array.shape[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape))
+        map = []
+        for i, n in enumerate(array.shape):
+            if n != 1 and n != shape[i + extra]:
+                raise Unsupported("a shape that does not fit")
+            map.append((0, unit(i + extra, len(shape)) if n != 1 else (0,) * len(shape)))
+        return self.view(array, shape, tuple(map)) if shape != array.shape else array
+
+    def unsqueeze(self, array: Array, dim: int) -> Array:
+        dim = dim + array.ndim + 1 if dim < 0 else dim
+        return self.reshape(array, (*array.shape[:dim], 1, *array.shape[dim:]))
+
+    def slice(self, array: Array, dim: int, start: int, stop: int, step: int) -> Array:
+        """array[..., start:stop:step, ...] with NumPy's bounds already applied; step may be negative."""
+        count = max(0, -(-(stop - start) // step))
+        shape = (*array.shape[:dim], count, *array.shape[dim + 1:])
+        map = tuple((start, unit(i, array.ndim, step)) if i == dim else (0, unit(i, array.ndim)) for i in range(array.ndim))
+        return self.view(array, shape, map)
+
+    def select(self, array: Array, dim: int, index: int) -> Array:
+        dim, n = self.dim(array, dim), array.shape[self.dim(array, dim)]
+        if type(index) is not int or not -n <= index < n:
+            raise Unsupported("an index that does not fit")
+        shape = (*array.shape[:dim], *array.shape[dim + 1:])
+        map = tuple((index % n, (0,) * len(shape)) if i == dim else (0, unit(i - (i > dim), len(shape)))
+                    for i in range(array.ndim))
+        return self.view(array, shape, map)
+
+    def iota(self, shape: Shape, const: int, coefficients: Shape) -> Array:
+        return self.intern(Iota, tuple(shape), const, tuple(coefficients))
+
+    def full(self, shape: Shape, value: Any, dtype: str) -> Array:
+        return self.expand(self.number(value, dtype), tuple(shape))
+
+    def external(self, kind: str, args: Sequence[Array], shape: Shape, dtype: str, parameters: tuple = ()) -> Array:
+        return self.intern(External, kind, tuple(args), tuple(shape), dtype, parameters)
+
+
+def unit(i: int, ndim: int, factor: int = 1) -> tuple[int, ...]:
+    return tuple(factor if j == i else 0 for j in range(ndim))

@@ -1,0 +1,128 @@
+"""Array expressions to a loaded program: plan, build, emit, lay out the arena, link.
+
+`compile_arrays` is the whole back end in one function; every stage it goes through can be printed (`Stages`).
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from . import externals, fuse, llvm, runtime, scalars
+from .arrays import Array, External, Source
+from .emit import cost, emit
+from .ir import Module
+from .loops import Kernel
+
+PARALLEL_WORK = 40_000  # below this (elements times scalar ops), waking workers costs more than it gives
+PIECES = 16
+
+
+class Stages:
+    """What a program was on its way: kernels (print them as Python), IR text, assembly."""
+
+    def __init__(self, kernels: list[Kernel], module: str, arena: int):
+        self.kernels, self.module, self.arena = kernels, module, arena
+
+    @property
+    def loops(self) -> str:
+        return "\n".join(kernel.python() for kernel in self.kernels)
+
+
+def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list[tuple]) -> runtime.Program:
+    """A program that computes `outputs` from arrays laid out as `descriptors` (shape, strides in bytes, NumPy dtype) say.
+
+    `inputs` name the buffers, in order; outputs are fresh contiguous arrays, one for each distinct array.
+    """
+    planner = fuse.plan(outputs)
+    buffers = {array: f"out{i}" for i, array in enumerate(outputs)}
+    last_use: dict[Array, int] = {}
+    for number, group in enumerate(planner.groups):
+        for array in reads(planner, number):
+            last_use[array] = number
+            buffers.setdefault(array, f"t{len(buffers)}")
+    for array, number in planner.home.items():
+        if isinstance(array, External):
+            buffers.setdefault(array, f"t{len(buffers)}")
+            last_use.setdefault(array, number)
+    module, steps, kernels, scratch = Module(), [], [], []
+    bits = llvm.engine().vector_bits
+    for number, group in enumerate(planner.groups):
+        if isinstance(group, External):
+            sources = [stored_source(arg, buffers) for arg in group.args]
+            made = externals.EMIT[group.kind](module, f"step{number}", group, sources, buffers[group], bits)
+            for name, size in made.scratch:
+                scratch.append((name, size, number))
+            steps += made.steps
+            continue
+        kernel = fuse.build(planner, number, buffers)
+        if not any(stage.stores for stage in kernel.stages):
+            continue
+        kernels.append(kernel)
+        shape = emit(module, kernel, bits)
+        total = math.prod(n for _, n in kernel.rows) * sum(
+            math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
+        grain = -(-shape.items // PIECES) if total >= PARALLEL_WORK else shape.items
+        steps.append(runtime.Step(kernel.name, [name for name, _ in kernel.buffers], shape.items, grain))
+    arena, size = arena_layout(planner, buffers, last_use, scratch)
+    names = [source.buffer for source in inputs]
+    runtime.write_entry(module, names, [f"out{i}" for i in range(len(outputs))], arena, size, steps)
+    text = str(module)
+    program = runtime.Program(text, descriptors, [(array.shape, numpy_dtype(array.dtype)) for array in outputs])
+    program.stages = Stages(kernels, text, size)
+    return program
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    return dtypes.BY_NAME[name].numpy
+
+
+def reads(planner: fuse.Planner, number: int) -> set[Array]:
+    """Units that group `number` reads from memory."""
+    group = planner.groups[number]
+    if isinstance(group, External):
+        found = [fuse.strided(arg) for arg in group.args]
+        bases = [arg if seen is None else seen.buffer for arg, seen in zip(group.args, found)]
+        return {base for base in bases if isinstance(base, Array) and not isinstance(base, Source)}
+    result: set[Array] = set()
+    for unit in group.units:
+        found: dict[Array, set] = {}
+        index = fuse.unit_index(unit, group)
+        planner.references(unit, index, found)
+        result |= {array for array in found if planner.home[array] != number}
+    return result
+
+
+def stored_source(arg: Array, buffers: dict[Array, str]) -> Source:
+    """An external step's argument as strides over a named buffer."""
+    seen = fuse.strided(arg)
+    if seen is None:
+        return Source(buffers[arg], arg.shape, arg.dtype, fuse.contiguous(arg.shape))
+    if isinstance(seen.buffer, str):
+        return seen
+    return Source(buffers[seen.buffer], seen.shape, seen.dtype, seen.strides, seen.offset)
+
+
+def arena_layout(planner: fuse.Planner, buffers: dict[Array, str], last_use: dict[Array, int],
+                 scratch: list[tuple[str, int, int]]) -> tuple[dict[str, int], int]:
+    """Offsets of the temporaries; two share memory when one's last reader comes before the other's writer."""
+    spans = [(planner.home[array], last_use[array], math.prod(array.shape) * scalars.SIZE[array.dtype], name)
+             for array, name in buffers.items() if not name.startswith("out")]
+    spans += [(number, number, size, name) for name, size, number in scratch]
+    placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
+    offsets, total = {}, 0
+    for first, last, size, name in sorted(spans, key=lambda span: (-span[2], span[0])):
+        size = -(-size // 64) * 64 + 64
+        start = 0
+        for a, b, f, l in sorted(placed):
+            if f <= last and first <= l:
+                if a - start >= size:
+                    break
+                start = max(start, b)
+        placed.append((start, start + size, first, last))
+        offsets[name] = start
+        total = max(total, start + size)
+    return offsets, total
+
+
