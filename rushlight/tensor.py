@@ -6,7 +6,7 @@ for nearly every tensor; it holds rare state (version counter, view base, hooks)
 import itertools
 import sys
 import warnings
-import weakref
+from weakref import ref as weakref
 
 import numpy as np
 
@@ -17,6 +17,7 @@ tick = itertools.count(1).__next__  # one clock for graph nodes and writes: what
 ndarray, asarray = np.ndarray, np.asarray
 new = object.__new__
 new_size = tuple.__new__
+grad_enabled = modes.grad_enabled
 LOG = 64  # writes remembered per storage; older ones are only counted
 
 
@@ -116,6 +117,9 @@ def bump(tensor, depth=2):
     counter_of(tensor).bump(depth)
 
 
+
+
+
 def as_view(array, source, dtype=None, kind=None):
     """A Tensor over `array`, which shares memory with `source`: one version counter, one root, no node yet."""
     tensor = new(Tensor)
@@ -125,26 +129,27 @@ def as_view(array, source, dtype=None, kind=None):
     tensor._node = tensor._grad = None
     tensor._meta = meta = Meta()
     above = source._meta
-    meta.base = root = source if above is None or above.base is None else above.base
+    root = source
     if above is not None:
+        if above.base is not None:
+            root = above.base
+            meta.made_in_no_grad, meta.multi, meta.made_in_function = above.made_in_no_grad, above.multi, above.made_in_function
         if above.inference:
             meta.inference = True
-        if above.made_in_no_grad or above.multi or above.made_in_function:
-            meta.made_in_no_grad, meta.multi = above.made_in_no_grad, above.multi
-            meta.made_in_function = above.made_in_function
+    meta.base = root
     if kind is not None:
         meta.multi = kind
-    if not modes.grad_enabled():
+    if not grad_enabled():
         meta.made_in_no_grad = True
     if root._node is not None or not root._requires_grad:  # a leaf that requires grad never gets new history
         root_meta = meta_of(root)
         views = root_meta.views
         if views is None:
-            root_meta.views = [weakref.ref(tensor)]
+            root_meta.views = [weakref(tensor)]
         else:
             if len(views) & 31 == 31:
                 views[:] = [view for view in views if view() is not None]
-            views.append(weakref.ref(tensor))
+            views.append(weakref(tensor))
     return tensor
 
 

@@ -10,36 +10,40 @@ import numpy as np
 
 from ..core import modes
 from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, wrap
-from .node import Freed, state, user_frame
+from .node import Freed, deliver, state, user_frame
 
 age = attrgetter("seq")
 contiguous = np.ascontiguousarray
 
 
 def reachable(roots):
-    """All nodes under the roots, oldest first."""
-    seen, stack = set(), []
-    for root in roots:
-        if root not in seen:
-            seen.add(root)
-            stack.append(root)
-    order = []
-    push, note = stack.append, order.append
+    """All nodes under the roots, oldest first, and the leaves that they end at."""
+    seen, leaves, order = set(roots), set(), []
+    stack = list(seen)
+    pop, push, note, see = stack.pop, stack.append, order.append, seen.add
     while stack:
-        node = stack.pop()
-        note(node)
-        for edge in node.edges:
-            if edge is not None and edge not in seen:
+        node = pop()
+        while node is not None:  # follow a chain without the stack
+            note(node)
+            following = None
+            for edge in node.edges:
+                if edge is None or edge in seen:
+                    continue
                 if type(edge) is OutputEdge:
                     edge = edge.node
                     if edge in seen:
                         continue
                 elif isinstance(edge, Tensor):
+                    leaves.add(edge)
                     continue
-                seen.add(edge)
-                push(edge)
+                see(edge)
+                if following is None:
+                    following = edge
+                else:
+                    push(edge)
+            node = following
     order.sort(key=age)
-    return order
+    return order, leaves
 
 
 def needed(order, wanted):
@@ -53,109 +57,69 @@ def needed(order, wanted):
     return need
 
 
-
-
 def run(roots, gradients, keep, create, wanted=None, capture=None):
     """Propagate `gradients` of `roots` (edges) back.
 
     roots: nodes, OutputEdges or leaf tensors. gradients: ndarrays (Tensors when `create`).
-    wanted: None for all leaves, else a set of leaf tensors and nodes/(node, number) that end the walk.
+    wanted: None for all leaves, else a set of leaf tensors and nodes that end the walk.
     capture: None to accumulate into `.grad`; else a dict whose keys (leaf tensor, or (node, number)) receive gradients.
     """
-    grads, leaves = {}, {}
+    grads, owned = {}, set()  # by node or leaf; `owned`: whose buffer is ours to write into
     starts = []
     for edge, gradient in zip(roots, gradients):
-        if type(edge) is OutputEdge:
-            starts.append(edge.node)
-            deliver_output(grads, edge, gradient, create)
-        elif isinstance(edge, Tensor):
-            leaves[edge] = add(leaves[edge][0], gradient, False, create) if edge in leaves else (gradient, False)
-        else:
-            starts.append(edge)
-            if edge.outputs > 1:
-                deliver_output(grads, OutputEdge(edge, 0), gradient, create)
-            else:
-                grads[edge] = add(grads[edge][0], gradient, False, create) if edge in grads else (gradient, False)
-    order = reachable(starts)
-    need = None if wanted is None else needed(order, wanted)
+        kind = type(edge)
+        if kind is OutputEdge or not isinstance(edge, Tensor):
+            starts.append(edge.node if kind is OutputEdge else edge)
+        deliver(grads, owned, edge, gradient, create)
+    order, leaves = reachable(starts)
+    whole = wanted is None or leaves <= wanted and all(isinstance(target, Tensor) for target in wanted)
+    need = None if whole else needed(order, wanted)
     freed = None if keep else Freed(user_frame(2))
-    waiting = count_leaf_edges(order, grads, need) if state.hooks else None
+    waiting = count_leaf_edges(order, need) if state.hooks else None
+    anomaly = modes.ANOMALY.get() if modes.flags["special"] else None
+    plain = waiting is None and anomaly is None and need is None and not create
     if waiting is not None:
-        for leaf in [leaf for leaf in leaves if leaf not in waiting]:
-            finish_leaf(leaf, *leaves.pop(leaf), create, wanted, capture)
-    anomaly = modes.flags["special"] and modes.ANOMALY.get()
-    while order:
-        node = order.pop()
-        entry = grads.pop(node, None)
-        if entry is None:
+        for leaf in [edge for edge in grads if isinstance(edge, Tensor) and edge not in waiting]:
+            finish_leaf(leaf, grads.pop(leaf), leaf in owned, create, wanted, capture)
+    take = grads.pop
+    order.reverse()
+    for node in order:
+        g = take(node, None)
+        if g is None:
             if waiting is not None:
-                release_leaves(node, waiting, leaves, create, wanted, capture)
+                release_leaves(node, waiting, grads, owned, create, wanted, capture)
             continue
-        g = entry[0]
         rare = node.rare
+        if plain and rare is None:
+            node.propagate(g, grads, owned, freed)
+            continue
         if rare is not None:
-            g = before(node, rare, g, create, capture)
-        if capture is not None and (node, 0) in capture or capture is not None and node.outputs > 1:
-            keep_captured(node, g, capture)
-        if need is not None and node not in need:
-            continue
-        if need is not None and node in wanted and not any(edge in need for edge in node.edges if edge is not None):
-            continue
-        if create:
-            results = node.apply_graph(g, freed, need)
-        else:
-            results = node.apply(g, freed, need)
-        if anomaly is not None and anomaly is not False and anomaly != 0:
+            g = before(node, rare, g, create)
+        if need is not None:
+            if node in wanted and capture is not None:
+                keep_captured(node, g, capture)
+            if node not in need or node in wanted and not any(edge in need for edge in node.edges if edge is not None):
+                continue
+        results = node.apply_graph(g, freed, need) if create else node.apply(g, freed, need)
+        if anomaly:
             look_for_nan(node, results)
         if rare is not None and rare.post_hooks:
             results = after(node, rare, results, g, create)
+        if need is not None:
+            results = [gradient if edge in need else None for edge, gradient in zip(node.edges, results)]
         for edge, gradient in zip(node.edges, results):
-            if gradient is None or edge is None:
-                continue
-            if need is not None and edge not in need:
-                continue
-            kind = type(edge)
-            if kind is OutputEdge:
-                deliver_output(grads, edge, gradient, create)
-            elif isinstance(edge, Tensor):
-                old = leaves.pop(edge, None)  # popped, so that the dict's order is the order of completion
-                leaves[edge] = (gradient, False) if old is None else add(old[0], gradient, old[1], create)
-            elif edge.outputs > 1:
-                deliver_output(grads, OutputEdge(edge, 0), gradient, create)
-            else:
-                old = grads.get(edge)
-                grads[edge] = (gradient, False) if old is None else add(old[0], gradient, old[1], create)
+            if gradient is not None and edge is not None:
+                if edge in grads or type(edge) is OutputEdge:
+                    deliver(grads, owned, edge, gradient, create)
+                else:
+                    grads[edge] = gradient
         if waiting is not None:
-            release_leaves(node, waiting, leaves, create, wanted, capture)
-    while leaves:
-        leaf = next(iter(leaves))
-        finish_leaf(leaf, *leaves.pop(leaf), create, wanted, capture)
+            release_leaves(node, waiting, grads, owned, create, wanted, capture)
+    for leaf, gradient in grads.items():
+        finish_leaf(leaf, gradient, leaf in owned, create, wanted, capture)
 
 
-def add(old, gradient, owned, create):
-    """The sum of two gradients, and whether its buffer is ours to write into."""
-    if create:
-        return old + gradient, False
-    if owned and old.shape == gradient.shape and old.dtype == gradient.dtype:
-        np.add(old, gradient, out=old)
-        return old, True
-    if old.dtype.kind == "V":  # bfloat16: widen, add, round once
-        return (old.astype(np.float32) + gradient.astype(np.float32)).astype(old.dtype), True
-    return asarray(old + gradient), True
-
-
-def deliver_output(grads, edge, gradient, create):
-    """Add to one output's gradient of a node with several outputs."""
-    node = edge.node
-    entry = grads.get(node)
-    if entry is None:
-        entry = grads[node] = ([None] * node.outputs, False)
-    slots = entry[0]
-    old = slots[edge.number]
-    slots[edge.number] = gradient if old is None else add(old, gradient, False, create)[0]
-
-
-def count_leaf_edges(order, grads, need):
+def count_leaf_edges(order, need):
     """How many edges of the nodes to come lead to each leaf: with hooks about, a leaf is finished when the last has come."""
     waiting = {}
     for node in order:
@@ -165,12 +129,13 @@ def count_leaf_edges(order, grads, need):
     return waiting
 
 
-def release_leaves(node, waiting, leaves, create, wanted, capture):
+def release_leaves(node, waiting, grads, owned, create, wanted, capture):
+    """The node is done: leaves that waited for it alone are complete."""
     for edge in node.edges:
         if isinstance(edge, Tensor):
             waiting[edge] -= 1
-            if not waiting[edge] and edge in leaves:
-                finish_leaf(edge, *leaves.pop(edge), create, wanted, capture)
+            if not waiting[edge] and edge in grads:
+                finish_leaf(edge, grads.pop(edge), edge in owned, create, wanted, capture)
 
 
 def finish_leaf(leaf, gradient, owned, create, wanted, capture):
@@ -189,7 +154,7 @@ def finish_leaf(leaf, gradient, owned, create, wanted, capture):
     if meta is not None and meta.accumulator is not None:
         node = meta.accumulator()
         if node is not None and node.rare is not None and node.rare.pre_hooks:
-            gradient = before(node, node.rare, gradient, create, None)
+            gradient = before(node, node.rare, gradient, create)
             owned = False
     accumulate(leaf, gradient, owned, create)
     if node is not None and node.rare is not None and node.rare.post_hooks:
@@ -261,7 +226,7 @@ def run_tensor_hooks(hooks, gradient, create):
     return as_gradient(tensor, create)
 
 
-def before(node, rare, g, create, capture):
+def before(node, rare, g, create):
     """Hooks of the outputs' tensors, then prehooks of the node, then what retain_grad keeps."""
     several = node.outputs > 1
     if rare.tensor_hooks:

@@ -8,9 +8,11 @@ import sys
 import weakref
 from collections import OrderedDict
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.hooks import RemovableHandle
-from ..tensor import OutputEdge, Tensor, meta_of, new, root_of
+from ..tensor import OutputEdge, Tensor, asarray, meta_of, new, root_of
 
 SECOND_BACKWARD = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
                    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
@@ -133,6 +135,15 @@ class Node:
             return self.unpack(value)
         return value
 
+    def propagate(self, g, grads, owned, freed):
+        """Run `apply` and hand the gradients on; generated nodes do both in one piece."""
+        for edge, gradient in zip(self.edges, self.apply(g, freed, None)):
+            if gradient is not None and edge is not None:
+                if edge in grads or type(edge) is OutputEdge:
+                    deliver(grads, owned, edge, gradient, False)
+                else:
+                    grads[edge] = gradient
+
     def watch_output(self, counter):
         """The output's storage got a version counter: keep it if the output was saved."""
         if self.saves_out:
@@ -151,6 +162,11 @@ class Node:
         if root_meta is not None and root_meta.counter is not None and root_meta.counter.last > self.seq:
             raise modified(self, saved, root_meta.counter)
         return saved
+
+    def raw_value(self, saved):
+        """The ndarray (or number, or None) behind what was saved, checked like `unpack`."""
+        value = self.unpack(saved)
+        return value._array if isinstance(value, Tensor) else value
 
     def unpack_out(self):
         """The saved output as a Tensor with its history, checked like `unpack`."""
@@ -282,6 +298,37 @@ class Strong:
 
     def __call__(self):
         return self.node
+
+
+def deliver(grads, owned, edge, gradient, create):
+    """Add a gradient to what has arrived at a node, an output of a node, or a leaf. `owned`: edges whose buffer may be written."""
+    if type(edge) is not OutputEdge:  # nodes of several outputs are only reached through OutputEdges
+        old = grads.get(edge)
+        if old is not None:
+            if isinstance(edge, Tensor):
+                del grads[edge]  # so that the dict's order is the order in which leaves were completed
+            gradient, ours = add(old, gradient, edge in owned, create)
+            if ours:
+                owned.add(edge)
+        grads[edge] = gradient
+        return
+    node, number = edge.node, edge.number
+    parts = grads.get(node)
+    if parts is None:
+        parts = grads[node] = [None] * node.outputs
+    parts[number] = gradient if parts[number] is None else add(parts[number], gradient, False, create)[0]
+
+
+def add(old, gradient, owned, create):
+    """The sum of two gradients, and whether its buffer is ours to write into."""
+    if create:
+        return old + gradient, False
+    if owned and old.shape == gradient.shape and old.dtype == gradient.dtype and old.dtype.kind != "V":
+        np.add(old, gradient, out=old)
+        return old, True
+    if old.dtype.kind == "V":  # bfloat16: widen, add, round once
+        return (old.astype(np.float32) + gradient.astype(np.float32)).astype(old.dtype), True
+    return asarray(old + gradient), True
 
 
 class state:

@@ -18,14 +18,14 @@ class dtype:
     """
 
     __slots__ = ("name", "numpy", "itemsize", "is_floating_point", "is_complex", "is_signed", "native", "category",
-                 "tensor_name", "fast", "fast_float", "__weakref__")
+                 "tensor_name", "fast", "fast_float", "numbers", "__weakref__")
 
     def __init__(self, name, numpy_dtype, category, tensor_name, native=True):
         self.name, self.numpy, self.category, self.native = name, np.dtype(numpy_dtype), category, native
         self.itemsize = self.numpy.itemsize
         self.is_floating_point, self.is_complex = category == FLOAT, category == COMPLEX
         self.is_signed = name not in ("bool", "uint8", "uint16", "uint32", "uint64")
-        self.tensor_name = tensor_name
+        self.tensor_name, self.numbers = tensor_name, {}  # numbers: Python numbers as 0-d arrays, see ops/generate.py
         self.fast = native and category != COMPLEX  # NumPy's own arithmetic is PyTorch's: the straight-line path may run
         self.fast_float = native and category == FLOAT
 

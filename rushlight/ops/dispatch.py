@@ -163,6 +163,8 @@ def general_primitive(op, bound):
         elif name in op.lists:
             value = [None if item is None else widened(item, widen) for item in value]
         arguments[name] = value
+    if op.check is not None:
+        op.check(*arguments.values())
     with np.errstate(all="ignore"):
         results = op.kernel(*(arguments[name] for name in op.positional),
                             **{name: arguments[name] for name in op.params if name not in op.positional})
@@ -200,7 +202,7 @@ def general_view(op, bound):
     kind = camel_of(op) if several else None
     tensors = [as_view(array, source, dtypes.BY_NUMPY[array.dtype], kind) for array in results]
     if op.grad and modes.grad_enabled():
-        record(op, bound, tensors, source._dtype)
+        record(op, bound, tensors, source._dtype, several)
     return tuple(tensors) if several else tensors[0]
 
 
@@ -208,7 +210,7 @@ def camel_of(op):
     return op.node_name.rstrip("0123456789").removesuffix("Backward")
 
 
-def record(op, bound, tensors, compute):
+def record(op, bound, tensors, compute, several=False):
     """Make the general node of a call and put it under the results."""
     differentiable = [name for name in (*op.tensors, *op.lists) if name in op.grad]
     needy = [name for name in differentiable if needs_grad(bound[name])]
@@ -250,12 +252,12 @@ def record(op, bound, tensors, compute):
                 value = shape_of(bound[want.removesuffix("_shape")])
             setattr(node, want, value)
     node.seq = tick()
-    for number in op.differentiable if len(tensors) == op.outputs else range(len(tensors)):
+    for number in range(len(tensors)) if several else op.differentiable:
         tensor = tensors[number]
         if tensor._dtype.category >= dtypes.FLOAT:
             tensor._requires_grad = True
-            tensor._node = node if len(tensors) == 1 else OutputEdge(node, number)
-    if len(tensors) != op.outputs:
+            tensor._node = OutputEdge(node, number) if several or op.outputs > 1 else node
+    if several:
         node_outputs(node, len(tensors))
     if special:
         note_line(node)
@@ -266,7 +268,8 @@ def node_outputs(node, count):
     kind = type(node)
     counted = COUNTED.get((kind, count))
     if counted is None:
-        counted = COUNTED[kind, count] = type(kind.__name__, (kind,), {"__slots__": (), "outputs": count, "__module__": kind.__module__})
+        counted = COUNTED[kind, count] = type(kind.__name__, (kind,), {"__slots__": (), "outputs": count, "variable": True,
+                                                                          "__module__": kind.__module__})
     node.__class__ = counted
 
 
@@ -344,7 +347,7 @@ def recover(op, values, error):
     """A kernel failed on the straight-line path: say why in PyTorch's words, or run with NumPy's warnings off."""
     if isinstance(error, RuntimeWarning):
         return general(op, values)
-    if op.family == "pointwise":
+    if op.family == "pointwise" or op.check is not None:
         return general(op, values)
     raise error
 

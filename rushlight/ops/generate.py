@@ -41,6 +41,9 @@ def materialise(op):
     if op.classes is None:
         text = source(op)
         scope = define(op.name, text)
+        for name in ("apply", "propagate"):  # rules see kernels under the ops' names
+            if name in scope:
+                scope[name] = types.FunctionType(scope[name].__code__, op.rule_names)
         real = scope[op.name]
         op.classes = node_classes(op, scope)
         NAMES[f"{op.name}__node"], NAMES[f"{op.name}__general"] = op.classes
@@ -99,8 +102,10 @@ def node_classes(op, scope):
     saved = saved_fields(op)
     slots = [*saved, *(["guard"] if "out" in saved else []), *(["fix"] if has_fix(op) else [])]
     common = {"op": op, "saved": tuple(saved), "outputs": op.outputs, "saves_out": "out" in saved, "__module__": "rushlight.autograd"}
-    fast = type(op.node_name, (GraphNode,), {"__slots__": slots, "apply": scope.get("apply", GraphNode.apply_general), **common})
-    general = type(op.node_name, (fast,), {"__slots__": ("metas", "compute"), "apply": GraphNode.apply_general, **common})
+    fast = type(op.node_name, (GraphNode,), {"__slots__": slots, "apply": scope.get("apply", GraphNode.apply_general),
+                                          "propagate": scope.get("propagate", Node.propagate), **common})
+    general = type(op.node_name, (fast,), {"__slots__": ("metas", "compute"), "apply": GraphNode.apply_general,
+                                       "propagate": Node.propagate, **common})
     return fast, general
 
 
@@ -111,8 +116,8 @@ def has_fix(op):
 def source(op):
     """The generated Python of an op: its function and, where the op has rules, the node's `apply`."""
     lines = function_lines(op)
-    if op.grad and not op.lists:
-        lines += ["", *apply_lines(op)]
+    if op.grad and not op.lists and op.outputs == 1:
+        lines += ["", *apply_lines(op, False), "", *apply_lines(op, True)]
     return "\n".join(lines) + "\n"
 
 
@@ -148,9 +153,11 @@ def function_lines(op):
     lines = [f"def {name}({signature(op, out)}):"]
     values = "(" + "".join(f"{param}, " for param in op.params) + ")"
     fallback = f"    return general({name}__op, {values}{', out' if out else ''})"
-    if op.lists or op.outputs > 1 or op.view:
+    if op.lists or op.outputs > 1:
         return [*lines, fallback]
     first = op.tensors[0]
+    if op.view:
+        return [*lines, *view_lines(op, values), fallback]
     required = [t for t in op.tensors if op.defaults.get(t, 0) is not None]
     optional = [t for t in op.tensors if t not in required]
     if op.family == "pointwise" and len(op.tensors) == 2:
@@ -162,7 +169,8 @@ def function_lines(op):
         if len(required) > 2:
             return [*lines, fallback]
     else:
-        tests += [f"{first}._dtype.fast"] + [f"{t}._dtype.fast" for t in required[1:]]
+        same = op.family == "contraction"
+        tests += [f"{first}._dtype.fast"] + [f"{t}._dtype is {first}._dtype" if same else f"{t}._dtype.fast" for t in required[1:]]
     tests += ["not special"] + (["out is None"] if out else [])
     lines.append(f"    if {' and '.join(tests)}:")
     call = ", ".join(param_array(op, param, optional) for param in op.params)
@@ -171,6 +179,21 @@ def function_lines(op):
     body += ["try:", f"    r = {name}__kernel({call})", "except Exception as error:", f"    return recover({name}__op, {values}, error)"]
     body += finish_lines(op, first, optional)
     return [*lines, *("        " + line for line in body), fallback]
+
+
+def view_lines(op, values):
+    """One view of the first tensor. Ops that return several views take the general path."""
+    source = op.tensors[0]
+    call = ", ".join(f"{source}._array" if p == source else p if p in op.positional else f"{p}={p}" for p in op.params)
+    body = ["try:", f"    r = {op.name}__kernel({call})", "except Exception as error:", f"    return recover({op.name}__op, {values}, error)",
+            "if type(r) is ndarray:"]
+    inner = [f"t = as_view(r, {source})"]
+    if op.name == "_view_dtype":
+        inner = [f"t = as_view(r, {source}, BY_NUMPY[r.dtype])"]
+    if op.grad:
+        inner += [line.replace(f"x_{source}", f"{source}._array") for line in record_lines(op, ())]
+    body += ["    " + line for line in [*inner, "return t"]]
+    return [f"    if type({source}) is Tensor and not special and {source}._dtype.fast:", *("        " + line for line in body)]
 
 
 def param_array(op, param, optional):
@@ -206,7 +229,7 @@ def record_lines(op, optional, scalar=None):
     if not asks:
         return ["if False:", "    pass"]
     condition = asks[0] if len(asks) == 1 else "(" + " or ".join(asks) + ")"
-    lines = [f"if {condition} and grad_enabled():", f"    n = new({op.name}__node)"]
+    lines = [f"if {condition} and grad_enabled():", f"    n = {op.name}__node()"]
     kept = set()
     edges = {}
     for t, ask in zip(with_rule, asks):
@@ -252,7 +275,8 @@ def binary_lines(op, out):
             "except Exception as error:", f"    return recover({name}__op, {values}, error)", *finish_lines(op, a, ())]
     lines += ["            " + line for line in body]
     lines += [f"        if {SCALARS} and d.fast_float:"]
-    body = [f"x_{a} = {a}._array", "try:", f"    r = {name}__kernel(x_{a}, {b}{call})", "except Exception as error:",
+    body = [f"x_{a} = {a}._array", "try:", f"    z = d.numbers.get({b})", "    if z is None:", f"        z = number_array(d, {b})",
+            f"    r = {name}__kernel(x_{a}, z{call})", "except Exception as error:",
             f"    return recover({name}__op, {values}, error)", *finish_scalar(op, a, b)]
     return lines + ["            " + line for line in body]
 
@@ -266,48 +290,74 @@ def finish_scalar(op, a, b):
     return lines[:start] + record_lines(op, (), scalar=b) + lines[stop:]
 
 
-def apply_lines(op):
-    """The node's `apply`: the rules on ndarrays, for the inputs that need a gradient."""
-    lines = ["def apply(n, g, freed, need):"]
+def apply_lines(op, delivers):
+    """The rules on ndarrays, for the inputs that need a gradient: as `apply`, which returns the gradients, or as `propagate`,
+    which hands them on itself and so saves the engine a tuple and a loop."""
+    lines = ["def propagate(n, g, grads, owned, freed):" if delivers else "def apply(n, g, freed, need):"]
     edge_names = [f"e_{t}" for t in op.tensors]
     lines.append(f"    {', '.join(edge_names)}{',' if len(edge_names) == 1 else ''} = n.edges")
-    results = []
-    for t in op.tensors:
-        if t not in op.grad:
-            results.append("None")
-            continue
-        NAMES[f"{op.name}__rule_{t}"] = op.raw_rule[t]
-        results.append(f"g_{t}")
-        lines += [f"    if e_{t} is not None and (need is None or e_{t} in need):"]
-        values = []
+    ruled = [t for t in op.tensors if t in op.grad]
+    for t in ruled:
+        text = inlined(op, t)
+        lines += [f"    if e_{t} is not None:" if delivers else f"    if e_{t} is not None and (need is None or e_{t} in need):"]
         for want in op.wants[t]:
-            if want == "g" or want == "gs":
-                values.append("g")
-            elif want == "out":
+            if want == "out":
                 lines += ["        out = n.out if n.guard is None else n.unpack_out()._array"]
-                values.append("out")
             elif want in op.tensors:
-                may_be_other = has_fix(op) or op.defaults.get(want, 0) is None
-                lines.append(f"        s = n.{want}")
-                if may_be_other:
-                    lines += ["        if type(s) is not Tensor or s._meta is not None:", "            s = n.unpack(s)",
-                              f"        v_{want} = s._array if isinstance(s, Tensor) else s"]
-                else:
-                    lines += ["        if s._meta is not None:", "            s = n.unpack(s)", f"        v_{want} = s._array"]
-                values.append(f"v_{want}")
-            else:
-                values.append(f"n.{want}")
-        lines += [f"        g_{t} = {op.name}__rule_{t}({', '.join(values)})", "    else:", f"        g_{t} = None"]
+                lines += [f"        s = n.{want}", "        if type(s) is Tensor and s._meta is None:", f"            {want} = s._array",
+                          "        else:", f"            {want} = n.raw_value(s)"]
+            elif want not in ("g", "gs"):
+                lines.append(f"        {want} = n.{want}")
+        if text is None:
+            op.rule_names[f"{op.name}__rule_{t}"] = op.raw_rule[t]
+            text = f"{op.name}__rule_{t}({', '.join('g' if want == 'gs' else want for want in op.wants[t])})"
+        lines.append(f"        g_{t} = {text}")
+        if not delivers:
+            lines += ["    else:", f"        g_{t} = None"]
     saved = [field for field in saved_fields(op) if field == "out" or field in op.tensors]
     if saved:
         lines += ["    if freed is not None:"] + [f"        n.{field} = freed" for field in saved]
         if "out" in saved:
             lines.append("        n.guard = freed")
-    if has_fix(op):
-        lines.append("    if n.fix is not None:")
-        lines.append("        return unbroadcast(n.fix, (" + "".join(f"{r}, " for r in results) + "))")
-    lines.append("    return (" + "".join(f"{r}, " for r in results) + ")")
+    results = "(" + "".join(f"g_{t}, " if t in ruled else "None, " for t in op.tensors) + ")"
+    if not delivers:
+        if has_fix(op):
+            lines += ["    if n.fix is not None:", f"        return unbroadcast(n.fix, {results})"]
+        return [*lines, f"    return {results}"]
+    for at, t in enumerate(op.tensors):
+        if t in ruled:
+            lines.append(f"    if e_{t} is not None:")
+            if has_fix(op):
+                lines += ["        if n.fix is not None:", f"            g_{t} = sum_to(asarray(g_{t}), n.fix[{at}])"]
+            lines += [f"        if e_{t} in grads or type(e_{t}) is OutputEdge:", f"            deliver(grads, owned, e_{t}, g_{t}, False)",
+                      "        else:", f"            grads[e_{t}] = g_{t}"]
     return lines
+
+
+def inlined(op, name):
+    """The text of a rule's expression, to stand in `apply` without a call; None where the rule is not a plain lambda.
+
+    The expression is cut out of the source file by the positions that the code object keeps, and must compile to the same code.
+    """
+    code = op.grad[name].__code__
+    if code.co_name != "<lambda>" or any(isinstance(constant, type(code)) for constant in code.co_consts):
+        return None
+    spots = [spot for spot in code.co_positions() if None not in spot and spot[2:] != (0, 0)]
+    lines = linecache.getlines(code.co_filename)
+    if not spots or not lines:
+        return None
+    first, last, start, end = spots[-1]
+    text = [line.encode() for line in lines[first - 1:last]]
+    if not text:
+        return None
+    text[-1] = text[-1][:end]
+    text[0] = text[0][start:]
+    text = " ".join(line.decode().strip() for line in text)
+    try:
+        again = eval(f"lambda {', '.join(code.co_varnames[:code.co_argcount])}: ({text})")
+    except SyntaxError:
+        return None
+    return f"({text})" if again.__code__.co_code == code.co_code and again.__code__.co_names == code.co_names else None
 
 
 def sum_to(gradient, shape):
@@ -332,10 +382,24 @@ def unbroadcast(shapes, gradients):
 NAMES["unbroadcast"] = unbroadcast
 
 
+def number_array(dtype, value):
+    """A Python number as a 0-d array (NumPy takes twice as long for a ufunc on a bare number); kept for next time."""
+    array = np.array(value, dtype.numpy)
+    if value != 0 and value == value:  # 0.0 and -0.0 are one dict key; a NaN is never found again
+        if len(dtype.numbers) > 1000:
+            dtype.numbers.clear()
+        dtype.numbers[value] = array
+    return array
+
+
+NAMES["number_array"] = number_array
+
+
 class GraphNode(Node):
     """A node with an op record behind it: how the rules run on Tensors, and on ndarrays of any dtype."""
 
     __slots__ = ()
+    variable = False  # made by an op that returns as many views as the input has slices: its rules get all gradients, as `gs`
 
     def fetch(self, want, convert):
         """One saved value by its name in the rules, tensors through `convert`."""
@@ -343,7 +407,7 @@ class GraphNode(Node):
             return convert(self.unpack_out())
         value = getattr(self, want)
         if want in self.op.lists:
-            return [convert(self.unpack(item)) for item in value] if type(value) is not Freed else self.unpack(value)
+            return [item if item is None else convert(self.unpack(item)) for item in value] if type(value) is not Freed else self.unpack(value)
         if want in self.op.tensors:
             value = self.unpack(value)
             return convert(value) if isinstance(value, Tensor) else value
@@ -375,7 +439,7 @@ class GraphNode(Node):
         compute = self.compute
         is_complex = compute is not None and compute.is_complex and not op.complex_rule
         wide = compute is not None and not compute.native
-        gradients = g if op.outputs > 1 else [g]
+        gradients = g if self.outputs > 1 or self.variable else [g]
 
         def convert(tensor):
             array = tensor._array
@@ -408,6 +472,8 @@ class GraphNode(Node):
     def rule_gradient(self, gradients):
         """What `g` (one differentiable output) or `gs` is for the rules; None where no gradient arrived."""
         op = self.op
+        if self.variable:
+            return gradients
         if op.outputs == 1:
             return gradients[0]
         if len(op.differentiable) == 1:
@@ -424,7 +490,7 @@ class GraphNode(Node):
     def apply_graph(self, g, freed, need):
         """The rules on Tensors: differentiable again."""
         op = self.op
-        value = self.rule_gradient(g if op.outputs > 1 else [g])
+        value = self.rule_gradient(g if self.outputs > 1 or self.variable else [g])
         if value is None:
             return (None,) * len(self.edges)
         metas = getattr(self, "metas", None)

@@ -17,10 +17,14 @@ Rules may use operators, `.shape`, `.ndim`, indexing with slices, and ops called
 """
 import types
 
+from ..autograd.node import deliver
+from ..tensor import OutputEdge, Tensor, asarray
 from . import generate
 
-RAW = {"__builtins__": __builtins__, "raw": True}  # the names a rule sees when it runs on ndarrays
-OPS = {"__builtins__": __builtins__, "raw": False}  # the names it sees when it runs on Tensors
+# The names a rule sees when it runs on ndarrays, among them what generated `apply` functions need.
+RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "OutputEdge": OutputEdge,
+       "asarray": asarray, "deliver": deliver, "unbroadcast": generate.unbroadcast, "sum_to": generate.sum_to}
+OPS = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules"}  # the names it sees when it runs on Tensors
 REGISTRY = {}  # name -> Op or Composite, in order of definition
 
 
@@ -30,7 +34,7 @@ class Op:
     kind = "op"
 
     def __init__(self, declared, kernel, family, grad, tensors, lists, promote, dtype, node, outputs, returns, differentiable, where,
-                 dunder, view, scalar, complex_rule, shape_rule, masks=()):
+                 dunder, view, scalar, complex_rule, shape_rule, masks=(), check=None):
         self.name = declared.__name__.rstrip("_") if declared.__name__.endswith("__") else declared.__name__
         self.declared, self.kernel, self.family = declared, kernel, family
         code = declared.__code__
@@ -49,17 +53,18 @@ class Op:
         self.differentiable = tuple(range(outputs)) if differentiable is None else differentiable
         self.node_name = node or camel(self.name) + "Backward0"
         self.where, self.dunder, self.view, self.scalar = tuple(where.split()), dunder, view, scalar
-        self.complex_rule, self.shape_rule, self.masks = complex_rule, shape_rule, masks
+        self.complex_rule, self.shape_rule, self.masks, self.check = complex_rule, shape_rule, masks, check
         self.raw_rule = {name: rebind(rule, RAW) for name, rule in self.grad.items()}
         self.graph_rule = {name: rebind(rule, OPS) for name, rule in self.grad.items()}
         self.wants = {name: rule.__code__.co_varnames[:rule.__code__.co_argcount] for name, rule in self.grad.items()}
         for name, wants in self.wants.items():
             for want in wants:
-                if want not in ("g", "gs", "out") and want not in self.params and want.removesuffix("_shape") not in self.tensors:
+                if want not in ("g", "gs", "out") and want not in self.params and want.removesuffix("_shape") not in self.tensors + self.lists:
                     raise TypeError(f"op {self.name} ({family}): the rule for {name} asks for {want!r}, which the op does not have")
         for name in self.grad:
             if name not in self.tensors and name not in self.lists:
                 raise TypeError(f"op {self.name} ({family}): a rule for {name!r}, which is no tensor of the op")
+        self.rule_names = RAW
         self.saves_out = any("out" in wants for wants in self.wants.values())
         self.classes = None  # (node class, general node class), made on first use
         self.function = generate.stub(self)
@@ -111,7 +116,8 @@ def enter(record, raw):
     if record.name in REGISTRY:
         raise TypeError(f"two ops are named {record.name}")
     REGISTRY[record.name] = record
-    RAW[record.name], OPS[record.name] = raw, record.function
+    inner = record.kind == "composite" and not record.where and not record.function.__closure__
+    RAW[record.name], OPS[record.name] = raw, rebind(record.function, OPS) if inner else record.function
     record.function.op_record = record
     return record.function
 
@@ -132,18 +138,21 @@ def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch meth
 
 
 def primitive(*, grad=None, tensors=None, lists=(), dtype="first", node=None, outputs=1, returns=None, differentiable=None,
-              where="torch method", dunder=None, view=False, family="opaque", complex_rule=None, shape=None):
+              where="torch method", dunder=None, view=False, family="opaque", complex_rule=None, shape=None, kernel=None,
+              check=None):
     """An op whose body is its kernel: it takes ndarrays for its tensors and returns an ndarray (or a tuple of `outputs`).
 
     tensors: names of tensor parameters (default: the first); an argument may also be None.
     lists: names of parameters that are sequences of tensors.
     dtype: "first" (as the first tensor), "kernel" (what the kernel gives), or a dtype; a tuple for several outputs.
     returns: field names of the result, for a named tuple. differentiable: which outputs have a gradient.
+    kernel: a function to use in place of the body. check: called with the arguments on the general path and when the kernel
+    failed, to raise what PyTorch raises; so the straight-line path need not look.
     view: the result shares memory with the first tensor. shape: `shape(*args) -> shape` for tracing, else the kernel is tried.
     """
-    def make(kernel):
-        return enter(Op(kernel, kernel, family, grad, tensors, lists, None, dtype, node, outputs, returns, differentiable, where,
-                        dunder, view, None, complex_rule, shape), kernel)
+    def make(body):
+        return enter(Op(body, kernel or body, family, grad, tensors, lists, None, dtype, node, outputs, returns, differentiable, where,
+                        dunder, view, None, complex_rule, shape, (), check), kernel or body)
     return make
 
 
