@@ -2,7 +2,8 @@
 import warnings
 
 from . import dispatch, pointwise, view, reduction, contraction, convert, creation
-from . import activation, softmax, functional
+from . import splitting, indexing, joining, gathering, extrema, random
+from . import activation, softmax, linear, functional
 from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
 
 # NumPy warns of 1/0 and the like from the frames of our kernels and rules; PyTorch does not. See also dispatch.recover.

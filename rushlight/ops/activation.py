@@ -240,7 +240,8 @@ def _silu(input): ...
 
 def softplus_kernel(input, beta, threshold):
     scaled = np.multiply(input, beta, out=...)
-    result = np.exp(np.minimum(scaled, threshold))
+    result = np.minimum(scaled, threshold, out=...)
+    np.exp(result, out=result)
     np.log1p(result, out=result)
     result /= beta
     np.copyto(result, input, where=scaled > threshold)
@@ -475,7 +476,7 @@ def softsign(input):
     >>> torch.nn.functional.softsign(torch.tensor([1.0]))
     tensor([0.5000])
     """
-    return input / (abs(input) + 1)
+    return input / (input.abs() + 1)
 
 
 @composite("nn")
@@ -486,7 +487,7 @@ def tanhshrink(input):
     >>> torch.nn.functional.tanhshrink(torch.tensor([0.0]))
     tensor([0.])
     """
-    return input - tanh(input)
+    return input - input.tanh()
 
 
 @pointwise(lambda input, weight: np.where(input > 0, input, input * weight), where="", node="PreluKernelBackward0",
@@ -525,7 +526,13 @@ def _glu(input, dim):
     return half * sigmoid_kernel(gate)
 
 
-@composite("")
+def raw_glu_backward(g, input, dim):
+    half, gate = np.split(input, 2, axis=dim)
+    gate = sigmoid_kernel(gate)
+    return np.concatenate([g * gate, g * half * gate * (1 - gate)], dim)
+
+
+@composite("", raw=raw_glu_backward)
 def glu_backward(g, input, dim):
     size = input.shape[dim] // 2
     half, gate = narrow(input, dim, 0, size), sigmoid(narrow(input, dim, size, size))

@@ -94,9 +94,7 @@ def rebind(function, namespace):
         raise TypeError(f"a rule may not close over variables: {function.__qualname__} uses {function.__code__.co_freevars}")
     for name in names_used(function.__code__):
         if name not in namespace and name in function.__globals__ and not hasattr(function.__globals__[name], "op_record"):
-            value = function.__globals__[name]
-            if not isinstance(value, types.FunctionType):
-                namespace[name] = value
+            namespace[name] = function.__globals__[name]  # an op of that name, made later, takes the place of a plain function
     copy = types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
@@ -118,8 +116,8 @@ def enter(record, raw):
     REGISTRY[record.name] = record
     inner = record.kind == "composite" and not record.where and not record.function.__closure__
     RAW[record.name], OPS[record.name] = raw, rebind(record.function, OPS) if inner else record.function
-    record.function.op_record = record
-    return record.function
+    record.function.op_record = OPS[record.name].op_record = record
+    return OPS[record.name]
 
 
 def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,
