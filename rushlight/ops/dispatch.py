@@ -440,7 +440,7 @@ def inplace(function, tensor, args, kwargs, name=None):
     check_storable(tensor, result)
     node = result._node
     if node is not None and saves(node, before):
-        before._array = before._array.copy()
+        before._array, before._meta = before._array.copy(), None
     store(tensor, result)
     bump(tensor, 3)
     if node is not None:

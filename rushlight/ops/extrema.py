@@ -1,0 +1,213 @@
+"""Largest and smallest: max, min, amax, amin, aminmax, argmax, argmin."""
+import numpy as np
+
+from ..core import dtypes
+from ..core.size import wrap_dim, wrap_dims
+from ..tensor import Tensor
+from .dispatch import result_type_of, scalar_name, write_out
+from .pointwise import maximum, minimum
+from .record import composite, primitive
+
+
+def refuse_complex(name, input):
+    if input._dtype.is_complex:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(input._dtype)}'")
+
+
+def check_not_empty(name, input, dim=None, kind=IndexError):
+    """A reduction without identity needs elements."""
+    if dim is None:
+        if not input._array.size:
+            raise kind(f"{name}(): Expected reduction dim to be specified for input.numel() == 0."
+                       + (" Specify the reduction dim with the 'dim' argument." if kind is RuntimeError else ""))
+    elif input.ndim and not input._array.shape[dim]:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+
+
+@composite("")
+def share_evenly(g, input, out, dims, keepdim):
+    """The gradient of an extremum to all elements that attain it, in equal parts; NaN attains a NaN extremum."""
+    if not keepdim and dims:
+        shape = tuple(1 if at in dims else size for at, size in enumerate(input.shape))
+        g, out = reshape(g, shape), reshape(out, shape)
+    mask = (input == out) | ((input != input) & (out != out))
+    return g * mask / sum(mask * ones_like(out), dims, True) if dims else g * mask
+
+
+def extremum_all(name, kernel):
+    def _all(input):
+        return kernel(input)
+    _all.__name__ = f"_{name}_all"
+    return primitive(grad=dict(input=lambda g, input, out: share_evenly(g, input, out, tuple(range(input.ndim)), False)), where="",
+                     node=f"{name.capitalize()}Backward1", family="reduction")(_all)
+
+
+def extremum_dims(name, kernel):
+    def _dims(input, dim, keepdim):
+        return kernel(input, axis=dim, keepdims=keepdim)
+    _dims.__name__ = f"_a{name}"
+    return primitive(grad=dict(input=lambda g, input, out, dim, keepdim: share_evenly(g, input, out, dim, keepdim)), where="",
+                     node=f"A{name}Backward0", family="reduction")(_dims)
+
+
+_max_all, _min_all = extremum_all("max", np.max), extremum_all("min", np.min)
+_amax, _amin = extremum_dims("max", np.max), extremum_dims("min", np.min)
+
+
+@composite("")
+def pick_backward(g, shape, indices, dim, keepdim):
+    """The gradient of picking one element along a dim, put back at its place."""
+    if not shape:
+        return reshape(g, shape)
+    if not keepdim:
+        g, indices = unsqueeze(g, dim), unsqueeze(indices, dim)
+    return scatter_zeros(g, shape, dim, indices)
+
+
+@primitive(grad=dict(input=lambda g, dim, index: gather(g, dim, index)), tensors=("input", "index"), where="", family="scatter")
+def scatter_zeros(input, shape, dim, index):
+    """Zeros with `input` at the places that `index` names along a dim; no place twice."""
+    result = np.zeros(shape, input.dtype)
+    np.put_along_axis(result, index, input, dim)
+    return result
+
+
+def picker(name, node):
+    """An op that picks, along a dim, the elements at indices which were found before; its node has the name of the search."""
+    def _pick(input, indices, dim, keepdim):
+        if not input.ndim:
+            return input.copy()
+        if keepdim:
+            return np.take_along_axis(input, indices, dim)
+        return np.take_along_axis(input, np.expand_dims(indices, dim), dim).squeeze(dim)
+    _pick.__name__ = name
+    return primitive(grad=dict(input=lambda g, input_shape, indices, dim, keepdim: pick_backward(g, input_shape, indices, dim, keepdim)),
+                     tensors=("input", "indices"), where="", node=node, family="gather")(_pick)
+
+
+_max_pick, _min_pick = picker("_max_pick", "MaxBackward0"), picker("_min_pick", "MinBackward0")
+
+
+def position_op(name, kernel):
+    def _position(input, dim, keepdim):
+        if not input.ndim:
+            return np.zeros((), np.int64)
+        return kernel(input, axis=dim, keepdims=keepdim)
+    _position.__name__ = name
+    return primitive(dtype=dtypes.int64, where="", family="reduction")(_position)
+
+
+_argmax, _argmin = position_op("_argmax", np.argmax), position_op("_argmin", np.argmin)
+
+
+def extremum(name, whole, pick, find, elementwise):
+    """max or min: of all, along a dim (with indices), or of two tensors."""
+    fields = ("values", "indices")
+
+    def function(input, *args, out=None, **kwargs):
+        other = args[0] if args else kwargs.get("other")
+        if isinstance(other, Tensor) and (other.ndim or len(args) < 2) and "dim" not in kwargs:
+            return elementwise(input, other) if out is None else elementwise(input, other, out=out)
+        refuse_complex(f"{name}_all", input)
+        if not args and not kwargs:
+            check_not_empty(name, input, None, RuntimeError)
+            return whole(input) if out is None else out.copy_checked(whole(input))
+        dim, keepdim = bind(name, args, kwargs)
+        dim = wrap_dim(dim, input.ndim)
+        check_not_empty(name, input, dim)
+        indices = find(input, dim, keepdim)
+        result = result_type_of(name, fields)((pick(input, indices, dim, keepdim), indices))
+        return result if out is None else write_out(out, result)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The {'largest' if name == 'max' else 'smallest'} element; with `dim`, values and indices; with a tensor, elementwise. NaN wins.
+
+    >>> import rushlight as torch
+    >>> torch.{name}(torch.tensor([[1.0, 5.0], [4.0, 2.0]]), 1).indices
+    tensor([{'1, 0' if name == 'max' else '0, 1'}])
+    """
+    return function
+
+
+def bind(name, args, kwargs):
+    """(dim, keepdim) of `max(dim, keepdim)`."""
+    known = {"dim", "keepdim"}
+    if len(args) > 2 or not set(kwargs) <= known or args and "dim" in kwargs:
+        raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, {', '.join(type(arg).__name__ for arg in args)}"
+                        f"{', '.join(kwargs)})")
+    dim = args[0] if args else kwargs.get("dim")
+    keepdim = args[1] if len(args) > 1 else kwargs.get("keepdim", False)
+    if type(dim) is bool or not hasattr(dim, "__index__"):
+        raise TypeError(f"{name}() received an invalid combination of arguments - got (Tensor, dim={type(dim).__name__}), but expected one of: "
+                        "(Tensor input), (Tensor input, Tensor other), (Tensor input, int dim, bool keepdim)")
+    return dim, keepdim
+
+
+max = composite("torch method out", raw=np.max)(extremum("max", _max_all, _max_pick, _argmax, maximum))
+min = composite("torch method out", raw=np.min)(extremum("min", _min_all, _min_pick, _argmin, minimum))
+
+
+def dims_extremum(name, reduce):
+    def function(input, dim=(), keepdim=False, *, out=None):
+        refuse_complex(f"{name}_cpu", input)
+        dims = wrap_dims(dim if dim != () and dim != [] else None, input.ndim)
+        if dim == () or dim == []:
+            check_not_empty(name, input, None, RuntimeError)
+        for d in dims:
+            check_not_empty(name, input, d)
+        result = reduce(input, dims if input.ndim else (), keepdim)
+        return result if out is None else out.copy_checked(result)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""The {'largest' if name == 'amax' else 'smallest'} elements along dims (all dims if none are given); ties share the gradient.
+
+    >>> import rushlight as torch
+    >>> torch.{name}(torch.tensor([[1, 5], [4, 2]]), 1)
+    tensor([{'5, 4' if name == 'amax' else '1, 2'}])
+    """
+    return composite("torch method out", raw=lambda input, dim=None, keepdim=False: getattr(np, name)(
+        input, axis=dim if dim is None or isinstance(dim, int) else tuple(dim), keepdims=keepdim))(function)
+
+
+amax, amin = dims_extremum("amax", _amax), dims_extremum("amin", _amin)
+
+
+@composite("torch method")
+def aminmax(input, *, dim=None, keepdim=False, out=None):
+    """The smallest and the largest elements, of all or along one dim.
+
+    >>> import rushlight as torch
+    >>> torch.aminmax(torch.tensor([3, 1, 2])).max
+    tensor(3)
+    """
+    if dim is None:
+        if not input._array.size:
+            raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+        dims = tuple(range(input.ndim))
+    else:
+        dim = wrap_dim(dim, input.ndim)
+        check_not_empty("aminmax", input, dim)
+        dims = (dim,) if input.ndim else ()
+    result = result_type_of("aminmax", ("min", "max"))((_amin(input, dims, keepdim), _amax(input, dims, keepdim)))
+    return result if out is None else write_out(out, result)
+
+
+def positions(name, find):
+    def function(input, dim=None, keepdim=False, *, out=None):
+        refuse_complex(f"{name}_cpu", input)
+        if input._dtype is dtypes.bool:
+            raise RuntimeError(f"{name}(): does not support bool input")
+        if dim is not None:
+            dim = wrap_dim(dim, input.ndim)
+        check_not_empty(name, input, dim)
+        result = find(input, dim, keepdim)
+        return result if out is None else out.copy_checked(result)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""Where the {'largest' if name == 'argmax' else 'smallest'} element stands (the first of equal ones): in the flat tensor, or along a dim.
+
+    >>> import rushlight as torch
+    >>> torch.{name}(torch.tensor([1, 9, 4]))
+    tensor({'1' if name == 'argmax' else '0'})
+    """
+    return composite("torch method out")(function)
+
+
+argmax, argmin = positions("argmax", _argmax), positions("argmin", _argmin)
