@@ -6,10 +6,12 @@ there is nothing to fill, and every function returns at once.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from rushlight import ops
@@ -65,12 +67,25 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode)]
 
 
+_skipping: ContextVar[bool] = ContextVar("skipping", default=False)
+
+
+@contextlib.contextmanager
+def skipped() -> Iterator[None]:
+    """Inside the block no function here fills anything: what `skip_init` uses."""
+    token = _skipping.set(True)
+    try:
+        yield
+    finally:
+        _skipping.reset(token)
+
+
 def _fills(function: Callable) -> Callable:
     """Make `function` run without recording, and do nothing on the meta device."""
 
     @functools.wraps(function)
     def filled(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if tensor.device.type == "meta":
+        if tensor.device.type == "meta" or _skipping.get():
             return tensor
         with no_grad():
             function(tensor, *args, **kwargs)
