@@ -1,0 +1,92 @@
+"""What an entry depends on, as one flat Python function.
+
+A `Guard` is a condition on the value of a source, written as an expression.  The function loads each source once and
+returns at the first condition that fails.  `explain` finds that condition and says it in the user's words.
+"""
+
+import linecache
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from .sources import LOADERS, Source, Text
+
+_serial = itertools.count()
+
+
+class Guard:
+    """`condition` is a format string over {v}, the value, and {0}, {1}, ...: the operands."""
+
+    __slots__ = ("source", "condition", "operands", "words", "kind", "others")
+
+    def __init__(self, kind: str, source: Source | None, condition: str, operands: tuple = (), words: str = "",
+                 others: tuple = ()):
+        self.kind, self.source, self.condition = kind, source, condition
+        self.operands, self.words, self.others = operands, words, others
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        """The condition as the user would write it."""
+        if self.words:
+            return self.words
+        values = [short(value) for value in self.operands] + [other.name for other in self.others]
+        return self.condition.format(*values, v=self.source.name if self.source is not None else "")
+
+
+def short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class Guards:
+    """The guards of one entry, in the order in which the trace met them, without duplicates."""
+
+    def __init__(self) -> None:
+        self.all: list[Guard] = []
+        self._seen: set = set()
+
+    def add(self, kind: str, source: Source | None, condition: str, *operands: Any, words: str = "",
+            others: tuple = ()) -> None:
+        mark = (id(source), condition, tuple(map(id, operands)), tuple(map(id, others)))
+        if mark not in self._seen:
+            self._seen.add(mark)
+            self.all.append(Guard(kind, source, condition, operands, words, others))
+
+    def __iter__(self):
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+
+def build(guards: Guards, roots: int, given: dict) -> tuple[Callable, str]:
+    """The guard function over `roots` values: True, or the index of the guard that failed, as `~index`."""
+    text = Text({**LOADERS, **given})
+    body: list[str] = []
+    for index, guard in enumerate(guards):
+        value = text.source(guard.source, body) if guard.source is not None else ""
+        operands = [text.const(operand) for operand in guard.operands]
+        operands += [text.source(other, body) for other in guard.others]
+        body.append(f"at = {index}")
+        body.append(f"if not ({guard.condition.format(*operands, v=value)}): return {~index}")
+    plain = [line for line in body if not line.startswith("at = ")]
+    names = ", ".join(f"S{i}" for i in range(roots))
+    fast = [f"def guard({names}):", " try:", *("  " + line for line in plain), "  return True",
+            " except Exception:", "  return False"]
+    slow = [f"def explain({names}):", " at = -1", " try:", *("  " + line for line in body), "  return None",
+            " except Exception:", "  return ~at"]
+    source = "\n".join(fast) + "\n"
+    scope = define(source + "\n".join(slow) + "\n", "guard", text.constants)
+    scope["guard"].explain = scope["explain"]
+    return scope["guard"], source
+
+
+def define(source: str, what: str, scope: dict) -> dict:
+    """Run generated text, registered so that tracebacks and pdb show it."""
+    filename = f"<rushlight {what} {next(_serial)}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    scope = dict(scope)
+    exec(compile(source, filename, "exec"), scope)
+    return scope

@@ -1,0 +1,393 @@
+"""How a value that existed before the call enters the trace: its guard, and what stands for it while translating.
+
+Constants are guarded by value.  Containers become shadows: real lists and dicts of the same kind, filled with `Pending`
+items, which the trace may change freely; what changed is found at the end by comparing.  Tensors become proxies,
+other objects stand for themselves.  Read `Loader.load` first.
+"""
+
+import collections
+import enum
+import functools
+import math
+import sys
+import types
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from ..core import devices, dtypes
+from ..core.size import Size
+from ..tensor import Tensor
+from .guards import Guards
+from .instructions import Defaults
+from .machine import NULL, Break
+from .sources import Source, Sources
+
+
+class Pending:
+    """A value of a source that nothing has looked at yet: no guard so far."""
+
+    __slots__ = ("source", "raw")
+
+    def __init__(self, source: Source, raw: Any):
+        self.source, self.raw = source, raw
+
+
+class Known:
+    """An object from before the call: itself, what stands for it in the trace, and where it came from."""
+
+    __slots__ = ("original", "value", "source", "snapshot", "extra")
+
+    def __init__(self, original: Any, value: Any, source: Source | None, snapshot: Any = None):
+        self.original, self.value, self.source, self.snapshot = original, value, source, snapshot
+        self.extra = None
+
+
+class Uncapturable(Exception):
+    """The trace met something it must not touch; the whole piece runs as ordinary Python."""
+
+
+LIBRARY = frozenset(sys.stdlib_module_names) | {"rushlight", "numpy"}
+SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
+IDENTITY = (type, types.BuiltinFunctionType, ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType,
+            types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtypes.dtype,
+            type(devices.CPU), enum.Enum, types.GenericAlias, types.UnionType, types.MethodWrapperType)
+PLAIN_DICTS = ("Registry", "HookTable")
+
+
+def is_library(value: Any) -> bool:
+    """Whether a function, class or module belongs to us or to the standard library, and so does not change."""
+    name = getattr(value, "__name__", "") if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+    return isinstance(name, str) and name.partition(".")[0] in LIBRARY
+
+
+def library_scope(scope: dict) -> bool:
+    name = scope.get("__name__")
+    return isinstance(name, str) and name.partition(".")[0] in LIBRARY
+
+
+class Loader(Defaults):
+    """Part of the tracer: sources, guards and stand-ins."""
+
+    def __init__(self, policy: Any):
+        super().__init__()
+        self.policy = policy
+        self.sources, self.guards = Sources(), Guards()
+        self.known: dict[int, Known] = {}  # by the original's identity
+        self.home: dict[int, Known] = {}  # by the stand-in's identity
+        self.keep: list = []
+        self.cells: dict[int, tuple] = {}  # cells from before: identity -> (cell, present value)
+        self.attributes: dict[int, tuple] = {}  # objects from before: identity -> (object, {name: value})
+        self.scopes: dict[int, tuple] = {}  # globals: identity -> (dict, {name: value})
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def value(self, item: Any) -> Any:
+        return self.load(item.source, item.raw) if type(item) is Pending else item
+
+    def pending(self, source: Source, raw: Any) -> Any:
+        return Pending(source, raw)
+
+    def load(self, source: Source, raw: Any) -> Any:
+        """What stands for `raw`, the present value of `source`, in the trace."""
+        kind = type(raw)
+        if kind in SCALARS:
+            return self.load_scalar(source, raw, kind)
+        known = self.known.get(id(raw))
+        if known is not None:
+            if known.source is not source and known.source is not None:
+                self.guards.add("alias", source, "{v} is {0}", others=(known.source,))
+            return known.value
+        if isinstance(raw, Tensor):
+            return self.load_tensor(source, raw)
+        if isinstance(raw, IDENTITY):
+            self.guards.add("identity", source, "{v} is {0}", raw)
+            if isinstance(raw, (types.BuiltinFunctionType, types.MethodWrapperType)) and not isinstance(
+                    raw.__self__, (ModuleType, type, type(None))):
+                return self.load_bound(source, raw)
+            return raw
+        loader = LOAD.get(kind)
+        if loader is None:
+            loader = next((LOAD[base] for base in kind.__mro__ if base in LOAD), Loader.load_object)
+        value = loader(self, source, raw)
+        return value
+
+    def register(self, raw: Any, value: Any, source: Source, snapshot: Any = None) -> Any:
+        known = Known(raw, value, source, snapshot)
+        self.known[id(raw)] = self.home[id(value)] = known
+        self.keep.append((raw, value))
+        return value
+
+    def is_from_before(self, value: Any) -> bool:
+        return id(value) in self.home
+
+    def source_of(self, value: Any) -> Source | None:
+        known = self.home.get(id(value))
+        return None if known is None else known.source
+
+    def load_scalar(self, source: Source, raw: Any, kind: type) -> Any:
+        if raw is None or kind is bool or raw is Ellipsis or raw is NotImplemented:
+            self.guards.add("constant", source, "{v} is {0}", raw, words=f"{source.name} == {raw!r}")
+            return raw
+        if kind in (int, float):
+            symbol = self.policy.symbol(self, source, raw)
+            if symbol is not None:
+                return symbol
+        words = f"{source.name} == {raw!r}"
+        if kind is float and raw != raw:
+            self.guards.add("constant", source, "type({v}) is float and {v} != {v}", words=words)
+        elif kind is float and raw == 0:
+            self.guards.add("constant", source, "type({v}) is float and {v} == 0 and copysign(1, {v}) == {0}",
+                            math.copysign(1, raw), words=words)
+        elif kind is complex:
+            self.guards.add("constant", source, "type({v}) is complex and repr({v}) == {0}", repr(raw), words=words)
+        else:
+            self.guards.add("constant", source, "type({v}) is " + kind.__name__ + " and {v} == {0}", raw, words=words)
+        return raw
+
+    def type_guard(self, source: Source, raw: Any) -> None:
+        self.guards.add("type", source, "type({v}) is {0}", type(raw),
+                        words=f"type({source.name}) is {type(raw).__name__}")
+
+    # -- containers --------------------------------------------------------------------------------------------------
+
+    def load_list(self, source: Source, raw: Any) -> Any:
+        self.type_guard(source, raw)
+        self.guards.add("length", source, "len({v}) == {0}", list.__len__(raw), words=f"len({source.name}) == {len(raw)}")
+        kind = type(raw)
+        value = [] if kind is list else kind.__new__(kind)
+        items = [self.pending(self.sources.step("list_item", source, at), item) for at, item in enumerate(list.__iter__(raw))]
+        list.extend(value, items)
+        return self.register(raw, value, source, items)
+
+    def load_tuple(self, source: Source, raw: Any) -> Any:
+        self.type_guard(source, raw)
+        if type(raw) is Size:
+            self.guards.add("constant", source, "{v} == {0}", raw)
+            return self.register(raw, raw, source)
+        self.guards.add("length", source, "len({v}) == {0}", tuple.__len__(raw), words=f"len({source.name}) == {len(raw)}")
+        items = [self.pending(self.sources.step("tuple_item", source, at), item) for at, item in enumerate(tuple.__iter__(raw))]
+        try:
+            value = tuple.__new__(type(raw), items)
+        except TypeError:  # structseq
+            return self.register(raw, raw, source)
+        return self.register(raw, value, source, items)
+
+    def load_dict(self, source: Source, raw: Any) -> Any:
+        kind = type(raw)
+        plain = kind.__name__ in PLAIN_DICTS
+        self.type_guard(source, raw)
+        keys = list(dict.__iter__(raw)) if not isinstance(raw, collections.OrderedDict) else list(collections.OrderedDict.__iter__(raw))
+        if all(self.is_key(key) for key in keys):
+            self.guards.add("keys", source, "[*{v}] == {0}", keys, words=f"list({source.name}) == {keys!r}")
+            pairs = [(key, self.pending(self.sources.step("dict_item", source, key), dict.__getitem__(raw, key))) for key in keys]
+        else:
+            self.guards.add("length", source, "len({v}) == {0}", len(keys), words=f"len({source.name}) == {len(keys)}")
+            pairs = []
+            for at, key in enumerate(keys):
+                where = self.sources.step("nth", source, at)
+                stand_in = self.load(where, key)
+                if stand_in is not key and not isinstance(key, Tensor) and not isinstance(key, tuple):
+                    raise Break("Unsupported key", f"a dict with a key of type {type(key).__name__}")
+                if isinstance(key, tuple):
+                    stand_in = self.resolve(stand_in)
+                pairs.append((stand_in, self.pending(self.sources.step("dict_item", source, key), dict.__getitem__(raw, key))))
+        if plain:
+            value = collections.OrderedDict() if kind.__name__ == "HookTable" else {}
+        elif kind is dict:
+            value = {}
+        else:
+            value = kind.__new__(kind)
+            if isinstance(raw, collections.OrderedDict):
+                collections.OrderedDict.__init__(value)
+            if isinstance(raw, collections.defaultdict):
+                value.default_factory = self.load(self.sources.step("attr", source, "default_factory"), raw.default_factory)
+        for key, item in pairs:
+            if isinstance(value, collections.OrderedDict):
+                collections.OrderedDict.__setitem__(value, key, item)
+            else:
+                dict.__setitem__(value, key, item)
+        known_value = self.register(raw, value, source, dict(pairs))
+        if plain:
+            self.known[id(raw)].extra = "frozen"
+        return known_value
+
+    def is_key(self, key: Any) -> bool:
+        if type(key) is tuple:
+            return all(map(self.is_key, key))
+        return type(key) in SCALARS or isinstance(key, (enum.Enum, type, FunctionType, dtypes.dtype, types.BuiltinFunctionType))
+
+    def load_set(self, source: Source, raw: Any) -> Any:
+        items = list(raw)
+        self.type_guard(source, raw)
+        if not all(map(self.is_key, items)):
+            self.guards.add("length", source, "len({v}) == {0}", len(items))
+            items = [self.load(self.sources.step("nth", source, at), item) for at, item in enumerate(items)]
+            if any(new is not old and not isinstance(old, Tensor) for new, old in zip(items, raw)):
+                raise Break("Unsupported key", "a set of containers")
+        else:
+            self.guards.add("constant", source, "[*{v}] == {0}", items)
+        value = type(raw)(items)
+        if list(value) != items:
+            raise Break("Unsupported set", "the iteration order of a set cannot be kept")
+        return self.register(raw, value, source, list(items))
+
+    def load_deque(self, source: Source, raw: Any) -> Any:
+        self.type_guard(source, raw)
+        self.guards.add("length", source, "len({v}) == {0} and {v}.maxlen == {1}", len(raw), raw.maxlen,
+                        words=f"len({source.name}) == {len(raw)}")
+        items = [self.pending(self.sources.step("item", source, at), item) for at, item in enumerate(raw)]
+        value = type(raw)(items, raw.maxlen)
+        return self.register(raw, value, source, items)
+
+    # -- functions and the like --------------------------------------------------------------------------------------
+
+    def load_function(self, source: Source, raw: Any) -> Any:
+        if source.kind == "root" or source.kind.endswith("item"):
+            self.guards.add("code", source, "type({v}) is {0} and {v}.__code__ is {1}", FunctionType, raw.__code__,
+                            words=f"{source.name}.__code__ is that of {raw.__qualname__}")
+        else:
+            self.guards.add("identity", source, "{v} is {0}", raw, words=f"{source.name} is {raw.__qualname__}")
+        return self.register(raw, raw, source)
+
+    def load_bound(self, source: Source, raw: Any) -> Any:
+        owner = self.load(self.sources.step("attr", source, "__self__"), raw.__self__)
+        return self.register(raw, getattr(owner, raw.__name__), source)
+
+    def load_method(self, source: Source, raw: Any) -> Any:
+        self.type_guard(source, raw)
+        function = self.load(self.sources.step("attr", source, "__func__"), raw.__func__)
+        owner = self.load(self.sources.step("attr", source, "__self__"), raw.__self__)
+        return self.register(raw, MethodType(function, owner), source)
+
+    def load_partial(self, source: Source, raw: Any) -> Any:
+        self.type_guard(source, raw)
+        parts = [self.load(self.sources.step("attr", source, name), getattr(raw, name)) for name in ("func", "args", "keywords")]
+        return self.register(raw, functools.partial(parts[0], *parts[1], **parts[2]), source)
+
+    def load_plain(self, source: Source, raw: Any) -> Any:
+        self.type_guard(source, raw)
+        self.guards.add("constant", source, "{v} == {0}", raw)
+        return self.register(raw, raw, source)
+
+    def load_object(self, source: Source, raw: Any) -> Any:
+        if source.kind != "const":
+            self.type_guard(source, raw)
+        return self.register(raw, raw, source)
+
+    def load_cell_object(self, source: Source, raw: Any) -> Any:
+        return self.register(raw, raw, source)
+
+    # -- cells and globals -------------------------------------------------------------------------------------------
+
+    def load_cell(self, cell: Any, name: str) -> Any:
+        cell = self.value(cell)
+        written = self.cells.get(id(cell))
+        if written is not None:
+            if written[1] is NULL:
+                raise NameError(f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope")
+            return written[1]
+        source = self.source_of(cell)
+        try:
+            raw = cell.cell_contents
+        except ValueError:
+            if source is not None:
+                self.guards.add("cell", source, "is_empty({v})", words=f"{name} is unbound")
+            raise NameError(f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope",
+                            name=name) from None
+        if source is None:
+            return raw
+        return Pending(self.sources.step("cell", source, name), raw)
+
+    def store_cell(self, cell: Any, value: Any) -> None:
+        cell = self.value(cell)
+        if self.is_from_before(cell):
+            self.cells[id(cell)] = (cell, value)
+        else:
+            cell.cell_contents = value
+
+    def delete_cell(self, cell: Any) -> None:
+        cell = self.value(cell)
+        if self.is_from_before(cell):
+            self.cells[id(cell)] = (cell, NULL)
+        else:
+            del cell.cell_contents
+
+    def scope_source(self, scope: dict) -> Source:
+        return self.sources.const(scope, "G")
+
+    def load_global(self, frame: Any, name: str) -> Any:
+        scope = frame.globals
+        written = self.scopes.get(id(scope))
+        if written is not None and name in written[1]:
+            value = written[1][name]
+            if value is NULL:
+                raise NameError(f"name '{name}' is not defined", name=name)
+            return value
+        library = library_scope(scope)
+        if name in scope:
+            raw = scope[name]
+            if library and isinstance(raw, (type, FunctionType, types.BuiltinFunctionType, ModuleType, *SCALARS)):
+                return raw
+            return Pending(self.sources.step("dict_item", self.scope_source(scope), name), raw)
+        if name in frame.builtins:
+            if not library:
+                self.guards.add("global", self.scope_source(scope), "{0} not in {v}", name, words=f"{name!r} not in globals()")
+            return frame.builtins[name]
+        raise NameError(f"name '{name}' is not defined", name=name)
+
+    def store_global(self, frame: Any, name: str, value: Any) -> None:
+        self.scopes.setdefault(id(frame.globals), (frame.globals, {}))[1][name] = value
+
+    def delete_global(self, frame: Any, name: str) -> None:
+        self.value(self.load_global(frame, name))
+        self.store_global(frame, name, NULL)
+
+    # -- deep --------------------------------------------------------------------------------------------------------
+
+    def resolve(self, value: Any, seen: set | None = None) -> Any:
+        """The value with every pending part of every container in it loaded, in place where the container can change."""
+        if type(value) is Pending:
+            value = self.load(value.source, value.raw)
+        kind = type(value)
+        if kind in SCALARS or isinstance(value, Tensor):
+            return value
+        seen = set() if seen is None else seen
+        if isinstance(value, (list, collections.deque)):
+            if id(value) not in seen:
+                seen.add(id(value))
+                base = list if isinstance(value, list) else collections.deque
+                for at, item in enumerate(list(base.__iter__(value))):
+                    new = self.resolve(item, seen)
+                    if new is not item:
+                        base.__setitem__(value, at, new)
+        elif isinstance(value, dict):
+            if id(value) not in seen:
+                seen.add(id(value))
+                for key, item in list(dict.items(value)):
+                    new = self.resolve(item, seen)
+                    if new is not item:
+                        dict.__setitem__(value, key, new)
+        elif isinstance(value, tuple) and kind is not Size:
+            items = [self.resolve(item, seen) for item in value]
+            if any(new is not old for new, old in zip(items, value)):
+                new_value = tuple.__new__(kind, items)
+                known = self.home.get(id(value))
+                if known is not None:
+                    known.value = new_value
+                    self.home[id(new_value)] = known
+                    self.keep.append((known.original, new_value, value))
+                else:
+                    self.keep.append(new_value)
+                return new_value
+        elif kind is slice:
+            parts = [self.resolve(part, seen) for part in (value.start, value.stop, value.step)]
+            return slice(*parts)
+        return value
+
+
+LOAD = {
+    list: Loader.load_list, tuple: Loader.load_tuple, dict: Loader.load_dict, set: Loader.load_set,
+    frozenset: Loader.load_set, collections.deque: Loader.load_deque, FunctionType: Loader.load_function,
+    MethodType: Loader.load_method, functools.partial: Loader.load_partial, slice: Loader.load_plain,
+    range: Loader.load_plain, CellType: Loader.load_cell_object,
+}

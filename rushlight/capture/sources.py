@@ -1,0 +1,141 @@
+"""Where a value came from: one `Source` gives the expression that guards it, the code that loads it again, and its name.
+
+A source is a path that starts at a root (argument or saved slot number) or at a constant object, and goes on by
+attribute, item, cell or default.  Sources are interned per trace, so they compare by identity.
+"""
+
+from typing import Any
+
+
+class Source:
+    """One step of a path. `kind` says how `key` leads from `base` to the value."""
+
+    __slots__ = ("kind", "base", "key", "_name")
+
+    def __init__(self, kind: str, base: "Source | None", key: Any, name: str):
+        self.kind, self.base, self.key, self._name = kind, base, key, name
+
+    def __repr__(self) -> str:
+        return self._name
+
+    @property
+    def name(self) -> str:
+        """The path in the user's words: `L['x'].weight[0]`."""
+        return self._name
+
+    def depth(self) -> int:
+        return 0 if self.base is None else 1 + self.base.depth()
+
+
+# kind -> (expression with {base} and {key}, name in words)
+STEPS = {
+    "attr": ("{base}.{key}", "{base}.{key}"),
+    "item": ("{base}[{key}]", "{base}[{key}]"),
+    "dict_item": ("dict_getitem({base}, {key})", "{base}[{key}]"),
+    "list_item": ("list_getitem({base}, {key})", "{base}[{key}]"),
+    "tuple_item": ("tuple_getitem({base}, {key})", "{base}[{key}]"),
+    "nth": ("nth({base}, {key})", "list({base})[{key}]"),
+    "cell": ("{base}.cell_contents", "{base}"),
+    "state": ("{base}.__dict__[{key}]", "{base}.{key}"),
+    "slot": ("{base}.{key}", "{base}.{key}"),
+    "default": ("{base}.__defaults__[{key}]", "{base}.__defaults__[{key}]"),
+    "kwdefault": ("{base}.__kwdefaults__[{key}]", "{base}.__kwdefaults__[{key}]"),
+    "closure": ("{base}.__closure__[{key}]", "{base}.__closure__[{key}]"),
+    "type": ("type({base})", "type({base})"),
+    "shape": ("{base}._array.shape[{key}]", "{base}.size()[{key}]"),
+}
+
+
+class Sources:
+    """The sources of one trace, interned."""
+
+    def __init__(self) -> None:
+        self._made: dict = {}
+        self._keep: list = []
+
+    def root(self, index: int, name: str) -> Source:
+        return self._intern("root", None, index, name)
+
+    def const(self, value: Any, name: str) -> Source:
+        self._keep.append(value)
+        return self._intern("const", None, value, name, id(value))
+
+    def step(self, kind: str, base: Source, key: Any) -> Source:
+        bare = kind in ("attr", "slot")
+        name = STEPS[kind][1].format(base=base.name, key=key if bare else repr(key) if simple(key) else "...")
+        return self._intern(kind, base, key, name)
+
+    def _intern(self, kind: str, base: Source | None, key: Any, name: str, mark: Any = None) -> Source:
+        if mark is None:
+            mark = (type(key), key)
+        at = (kind, id(base), mark)
+        source = self._made.get(at)
+        if source is None:
+            source = self._made[at] = Source(kind, base, key, name)
+        return source
+
+
+def simple(key: Any) -> bool:
+    return type(key) in (int, str, bool, type(None)) or (type(key) is float and key == key and abs(key) < 1e300)
+
+
+def is_identifier(name: str) -> bool:
+    return name.isidentifier()
+
+
+class Text:
+    """Source text of one generated function: lines, constants, and a variable for each source."""
+
+    def __init__(self, given: dict | None = None) -> None:
+        self.loads: list[str] = []
+        self.lines: list[str] = []
+        self.constants: dict[str, Any] = dict(given or {})
+        self._numbers: dict[int, str] = {}
+        self._variables: dict[Source, str] = {}
+        self._next = 0
+
+    def fresh(self, prefix: str = "v") -> str:
+        self._next += 1
+        return f"{prefix}{self._next}"
+
+    def const(self, value: Any) -> str:
+        """An expression for a constant: itself if it can be written down, else a name in the function's globals."""
+        if simple(value):
+            return repr(value) if not (type(value) in (int, float) and repr(value)[0] == "-") else f"({value!r})"
+        name = self._numbers.get(id(value))
+        if name is None:
+            name = self._numbers[id(value)] = f"K{len(self._numbers)}"
+            self.constants[name] = value
+        return name
+
+    def source(self, source: Source, lines: list[str]) -> str:
+        """The variable that holds the source's value; its load is appended to `lines` the first time."""
+        if source.kind == "root":
+            return f"S{source.key}"
+        if source.kind == "const":
+            return self.const(source.key)
+        found = self._variables.get(source)
+        if found is None:
+            base = self.source(source.base, lines)
+            bare = source.kind in ("attr", "slot")
+            key = source.key if bare else self.const(source.key)
+            if source.kind == "attr" and not source.key.isidentifier():
+                text = f"getattr({base}, {source.key!r})"
+            elif bare and source.key.startswith("__") and not source.key.endswith("__"):
+                text = f"getattr({base}, {source.key!r})"
+            else:
+                text = STEPS[source.kind][0].format(base=base, key=key)
+            found = self._variables[source] = self.fresh()
+            lines.append(f"{found} = {text}")
+        return found
+
+
+def nth(container: Any, index: int) -> Any:
+    """The index-th item in iteration order."""
+    for at, item in enumerate(container):
+        if at == index:
+            return item
+    raise IndexError(index)
+
+
+LOADERS = {"nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}

@@ -1,0 +1,480 @@
+"""Tensors while translating: proxies that record, and what may be asked of them.
+
+A `Traced` tensor has a node of the graph and a stand-in: an ordinary tensor with the same shape, dtype and history,
+computed from copies of the inputs, so that every op there is can be recorded and has the right result type.  What
+depends on the stand-in's values never reaches the trace: such a question is a break.  Read `Tensors.call_op` first.
+"""
+
+import operator
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from ..core import modes
+from ..graph import Graph, Node
+from ..tensor import Tensor, new, root_of, storage_array, wrap
+from .calling import Calls
+from .loading import SCALARS, Pending, is_library
+from .machine import Break
+from .sources import Source
+
+# What shows a tensor's values to Python, or makes a shape from them.
+VALUES = frozenset({
+    "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__complex__", "__repr__", "__str__", "__format__",
+    "__contains__", "__array__", "__reduce_ex__", "__reduce__", "__deepcopy__", "__copy__", "allclose", "equal", "is_nonzero", "__iter__", "data_ptr",
+    "untyped_storage", "storage", "__dlpack__", "_version", "is_set_to", "__hash__",
+})
+SHAPED_BY_VALUES = frozenset({"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere", "bincount", "combinations",
+                              "histogram", "nonzero_static"})
+# What acts on the recorded history or on global state.
+ACTS = frozenset({
+    "backward", "register_hook", "retain_grad", "requires_grad_", "register_post_accumulate_grad_hook", "set_", "manual_seed", "seed", "resize_",
+    "set_default_dtype", "save", "load", "set_rng_state", "get_rng_state", "initial_seed", "grad", "share_memory_", "apply_", "map_",
+    "from_numpy", "set_printoptions", "set_num_threads", "use_deterministic_algorithms", "vmap", "jvp", "vjp", "jacobian", "hessian",
+    "gradcheck", "checkpoint", "set_anomaly_enabled", "__setstate__", "detach_ex", "module_load", "from_dlpack", "frombuffer",
+})
+FACTS = frozenset({
+    "size", "dim", "numel", "nelement", "stride", "is_contiguous", "is_floating_point", "is_complex", "is_signed", "element_size", "ndimension",
+    "storage_offset", "get_device", "is_conj", "is_neg", "is_inference", "_is_view", "is_tensor", "is_same_size", "__len__", "result_type",
+    "can_cast", "promote_types", "broadcast_shapes", "finfo", "iinfo", "get_default_dtype", "is_grad_enabled", "is_storage", "is_shared",
+    "is_pinned", "type", "is_leaf", "dense_dim", "is_coalesced", "get_num_threads", "is_inference_mode_enabled", "typename",
+})
+FACT_ATTRIBUTES = frozenset({
+    "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "itemsize", "nbytes", "layout", "is_cuda", "is_sparse", "is_quantized",
+    "is_mkldnn", "is_mps", "is_meta", "is_nested", "is_xpu", "is_cpu", "names", "output_nr", "retains_grad", "name", "is_sparse_csr",
+})
+TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
+MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
+
+
+class Traced(Tensor):
+    """A tensor of the trace: `node` in the graph, `stand_in` for its shape and history. It has no values to give."""
+
+    __slots__ = ("node", "stand_in", "tracer", "source", "real")
+
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise Break("Data-dependent value", "a tensor's values are needed while translating")
+
+    __bool__ = __float__ = __int__ = __index__ = __complex__ = item = tolist = numpy = __array__ = __iter__ = refuse
+    __contains__ = __deepcopy__ = __reduce_ex__ = data_ptr = __len__ = __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = refuse
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<traced {self.node}>"
+
+    __str__ = __repr__
+    __format__ = refuse
+
+    @classmethod
+    def __dispatch__(cls, op: Any, bound: dict, out: Any) -> Any:
+        raise Break("Op in native code", f"{op.name} was called on a traced tensor by native code")
+
+
+def set_mode(name: str, value: Any) -> None:
+    """Switch a mode of the current thread; a node of a graph or a statement of generated code."""
+    variable = MODES[name]
+    if name != "grad":
+        before, after = bool(variable.get()), bool(value)
+        if after and not before:
+            modes.Special.enter()
+        elif before and not after:
+            modes.Special.leave()
+    variable.set(value)
+
+
+def present_modes() -> dict:
+    return {name: variable.get() for name, variable in MODES.items()}
+
+
+class Tensors(Calls):
+    """Part of the tracer: traced tensors and recorded ops."""
+
+    def __init__(self, policy: Any):
+        super().__init__(policy)
+        self.graph = Graph()
+        self.inputs: list[Traced] = []
+        self.traced: dict[int, Traced] = {}  # by the stand-in's identity
+        self.storages: dict[int, tuple] = {}  # real storage -> its copy
+        self.recorded = present_modes()
+        self.recorded_ops = 0
+        self.tensor_attributes: dict[int, tuple] = {}
+        self.last_placeholder: Node | None = None
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+
+    def load_tensor(self, source: Source, raw: Tensor) -> Any:
+        self.tensor_guard(source, raw)
+        node = self.placeholder(source)
+        traced = self.trace_of(node, self.copy_of(raw))
+        traced.source, traced.real = source, raw
+        self.inputs.append(traced)
+        return self.register(raw, traced, source)
+
+    def placeholder(self, source: Source) -> Node:
+        """Placeholders stand before all other nodes, in the order in which the values were met."""
+        name = placeholder_name(source.name)
+        if self.last_placeholder is None:
+            with self.graph.inserting_before(None if not len(self.graph.nodes) else next(iter(self.graph.nodes))):
+                node = self.graph.placeholder(name)
+        else:
+            with self.graph.inserting_after(self.last_placeholder):
+                node = self.graph.placeholder(name)
+        self.last_placeholder = node
+        return node
+
+    def copy_of(self, raw: Tensor) -> Tensor:
+        """A tensor like `raw` over a copy of its storage, shared with the copies of its other views."""
+        storage = storage_array(raw)
+        found = self.storages.get(id(storage))
+        if found is None:
+            with Quiet():
+                base = wrap(storage.copy(), raw._dtype)
+            found = self.storages[id(storage)] = (storage, base)
+        base = found[1]
+        array = raw._array
+        if array is storage or (array.shape == storage.shape and array.strides == storage.strides):
+            copied = base._array if base._array.strides == array.strides else storage.copy()
+        else:
+            try:
+                offset = (array.__array_interface__["data"][0] - storage.__array_interface__["data"][0])
+                if not storage.flags.c_contiguous or array.dtype != storage.dtype:
+                    raise ValueError
+                copied = np.ndarray(array.shape, array.dtype, base._array.reshape(-1).view(np.uint8), offset, array.strides)
+            except (ValueError, TypeError):
+                copied = array.copy()
+        with Quiet():
+            tensor = wrap(copied, raw._dtype)
+        if raw._meta is not None and raw._meta.inference:
+            with modes.inference_mode():
+                tensor = wrap(copied, raw._dtype)
+        tensor._requires_grad = raw._requires_grad
+        if raw._node is not None:  # a stand-in of an inner tensor must allow what an inner tensor allows
+            with modes.enable_grad():
+                tensor = operator.mul(tensor, 1)
+        return tensor
+
+    def tensor_guard(self, source: Source, raw: Tensor) -> None:
+        kind = type(raw)
+        name = source.name
+        if kind is not Tensor:
+            self.subclass_tensor(source, raw)
+        self.guards.add("tensor", source, "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and ({v}._node is None) is {3}",
+                        kind, raw._dtype, raw._requires_grad, raw._node is None, words=f"tensor {name!r}: {raw._dtype}, requires_grad={raw._requires_grad}")
+        dynamic = self.policy.dynamic_dims(self, source, raw)
+        shape = raw._array.shape
+        if dynamic:
+            self.guards.add("rank", source, "len({v}._array.shape) == {0}", len(shape), words=f"tensor {name!r} rank == {len(shape)}")
+            for at, size in enumerate(shape):
+                if at not in dynamic:
+                    self.guards.add("size", source, "{v}._array.shape[{0}] == {1}", at, size, words=f"tensor {name!r} size at {at} == {size}")
+            self.guards.add("layout", source, "{v}._array.flags.c_contiguous is {0}", raw._array.flags.c_contiguous,
+                            words=f"tensor {name!r} is_contiguous() == {raw._array.flags.c_contiguous}")
+        else:
+            self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
+                            words=f"tensor {name!r} size == {list(shape)}")
+        if raw._meta is not None and (raw._meta.inference or raw._meta.is_parameter):
+            self.guards.add("meta", source, "{v}._meta is not None and {v}._meta.inference is {0} and {v}._meta.is_parameter is {1}",
+                            raw._meta.inference, raw._meta.is_parameter)
+        elif raw._meta is not None:
+            self.guards.add("meta", source, "{v}._meta is None or not ({v}._meta.inference or {v}._meta.is_parameter)")
+        else:
+            self.guards.add("meta", source, "{v}._meta is None or not ({v}._meta.inference or {v}._meta.is_parameter)")
+        for other in self.inputs:
+            if other.real is not raw and self.may_alias(other.source, source):
+                self.guards.add("alias", source, "{v} is not {0}", others=(other.source,))
+
+    def may_alias(self, one: Source, two: Source) -> bool:
+        """Two tensors that are both state of modules are not checked against each other: there may be hundreds."""
+        return not (one.kind == "state" and two.kind == "state")
+
+    def subclass_tensor(self, source: Source, raw: Tensor) -> None:
+        raise Break("Tensor subclass", f"a {type(raw).__name__} cannot be traced")
+
+    def trace_of(self, node: Node, stand_in: Tensor) -> Traced:
+        traced = new(Traced)
+        traced._array, traced._dtype = stand_in._array, stand_in._dtype
+        traced._requires_grad, traced._node, traced._grad, traced._meta = False, None, None, None
+        traced.node, traced.stand_in, traced.tracer, traced.source, traced.real = node, stand_in, self, None, None
+        self.traced[id(stand_in)] = traced
+        node.meta["val"] = stand_in
+        return traced
+
+    def is_proxy(self, value: Any) -> bool:
+        return type(value) is Traced
+
+    def is_parameter(self, value: Tensor) -> bool:
+        real = getattr(value, "real", None) if type(value) is Traced else value
+        return isinstance(real, Tensor) and real._meta is not None and real._meta.is_parameter
+
+    def tensor_kind(self, value: Tensor) -> type:
+        if type(value) is not Traced:
+            return type(value)
+        if value.real is not None:
+            return type(value.real)
+        return type(value.stand_in)
+
+    # -- recording ---------------------------------------------------------------------------------------------------
+
+    def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        """Record a call of a public tensor function and compute it on the stand-ins."""
+        name = getattr(function, "__name__", "")
+        args = tuple(self.argument(arg) for arg in args)
+        kwargs = {key: self.argument(item) for key, item in kwargs.items()}
+        module = getattr(function, "__module__", None) or ""
+        if module.startswith("rushlight.core"):
+            return self.call_core(function, args, kwargs)
+        if name == "__torch_function__" or name in VALUES:
+            raise Break(f"Unsupported Tensor.{name}() call", f"Tensor.{name} needs the tensor's values",
+                        "Keep the value a tensor, or move the read out of the compiled function.")
+        if name in ACTS:
+            raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history or on global state")
+        self.check_op_arguments(function, args, kwargs)
+        if name in SHAPED_BY_VALUES or (name == "where" and len(args) + len(kwargs) == 1) or (
+                name == "repeat_interleave" and any(type(a) is Traced for a in args[1:])):
+            raise Break("Dynamic shape operator", f"the shape of the result of {name} depends on values")
+        if function in (operator.getitem, operator.setitem) and has_mask(args[1]) and function is operator.getitem:
+            raise Break("Dynamic shape operator", "the shape of a selection by a mask depends on values")
+        fact = name in FACTS
+        seen: list[Traced] = []
+        plain_args = unwrap(args, seen, self)
+        plain_kwargs = unwrap(kwargs, seen, self)
+        if not fact:
+            self.sync_modes()
+        try:
+            result = function(*plain_args, **plain_kwargs)
+        except Break:
+            raise
+        except NotImplementedError as error:
+            raise Break("Not built", str(error)) from None
+        if fact:
+            if name in ("size", "numel", "nelement", "__len__") and self.policy.any_dynamic:
+                return self.symbolic_fact(name, args, kwargs, result)
+            return result
+        if function in (operator.setitem, operator.delitem):
+            result = None
+        return self.record(function, args, kwargs, result, seen)
+
+    def record(self, function: Any, args: Any, kwargs: dict, result: Any, seen: list) -> Any:
+        if not contains_tensor(result) and result is not None:
+            if seen or not (type(result) in SCALARS or is_library(type(result))):
+                raise Break("Data-dependent value", f"{getattr(function, '__name__', function)} gives Python a value computed from a tensor")
+            return result
+        node = self.graph.call_function(function, self.to_nodes(args), self.to_nodes(kwargs))
+        node.meta["line"] = self.user_line()
+        self.recorded_ops += 1
+        return self.wrap_result(node, result)
+
+    def wrap_result(self, node: Node, result: Any) -> Any:
+        if isinstance(result, Tensor):
+            known = self.traced.get(id(result))
+            if known is not None:  # an in-place op gives its own input
+                self.refresh(known)
+                node.meta["val"] = result
+                return known
+            return self.trace_of(node, result)
+        if isinstance(result, (tuple, list)):
+            items = []
+            for at, item in enumerate(result):
+                if contains_tensor(item):
+                    part = self.graph.call_function(operator.getitem, (node, at))
+                    items.append(self.wrap_result(part, item))
+                else:
+                    items.append(item)
+            return tuple.__new__(type(result), items) if isinstance(result, tuple) else items
+        if isinstance(result, dict):
+            return {key: self.wrap_result(self.graph.call_function(operator.getitem, (node, key)), item) for key, item in result.items()}
+        return result
+
+    def refresh(self, traced: Traced) -> None:
+        traced._array, traced._dtype = traced.stand_in._array, traced.stand_in._dtype
+
+    def to_nodes(self, value: Any) -> Any:
+        if type(value) is Traced:
+            if value.tracer is not self:
+                raise Break("Untraced tensor", "a tensor of another trace")
+            return value.node
+        if type(value) in (tuple, list):
+            return type(value)(self.to_nodes(item) for item in value)
+        if isinstance(value, tuple):
+            return tuple(self.to_nodes(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self.to_nodes(item) for key, item in value.items()}
+        if type(value) is slice:
+            return slice(self.to_nodes(value.start), self.to_nodes(value.stop), self.to_nodes(value.step))
+        if self.is_symbol(value):
+            return self.symbol_node(value)
+        if isinstance(value, np.ndarray):
+            raise Break("NumPy array", "a NumPy array as an argument of an op")
+        return value
+
+    def sync_modes(self) -> None:
+        """Record the switches of modes since the last op."""
+        for name, variable in MODES.items():
+            value = variable.get()
+            if value != self.recorded[name]:
+                self.graph.call_function(set_mode, (name, value))
+                self.recorded[name] = value
+
+    def check_op_arguments(self, function: Any, args: tuple, kwargs: dict) -> None:
+        for value in (*args, *kwargs.values()):
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(item, Tensor) and type(item) is not Traced:
+                    raise Break("Untraced tensor", "an op was given a tensor that the graph does not know")
+                if callable(item) and not isinstance(item, (type, Tensor)) and not is_library(item):
+                    raise Break("Function argument", f"{getattr(function, '__name__', function)} was given a function to call")
+                if type(item).__module__.startswith("rushlight.core.generator"):
+                    raise Break("Random generator", "a generator object was passed to an op")
+
+    def call_core(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        name = function.__name__
+        if name in CORE_BREAKS:
+            raise Break(f"Unsupported {name}() call", f"{name} changes global state")
+        if name == "__call__" and args and type(args[0]).__module__ == "rushlight.core.modes":
+            return function(*args, **kwargs)
+        seen: list = []
+        return function(*unwrap(args, seen, self), **unwrap(kwargs, seen, self))
+
+    def call_allowed(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        """A function marked with `allow_in_graph`: one node, whatever it does."""
+        return self.call_op(function, args, kwargs)
+
+    def user_line(self) -> tuple | None:
+        for frame in reversed(self.active):
+            where = frame.where
+            if "/rushlight/" not in where[0] and not where[0].startswith("<rushlight"):
+                return where
+        return self.active[-1].where if self.active else None
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def tensor_truth(self, value: Tensor) -> bool:
+        if type(value) is Traced and value.stand_in.numel() != 1:
+            return bool(value.stand_in)  # raises, whatever the values
+        raise Break("Data-dependent branching", "a branch on a tensor's value",
+                    "Use torch.where, or let the graph break here.")
+
+    def tensor_attribute(self, value: Tensor, name: str) -> Any:
+        if type(value) is not Traced:
+            raise Break("Untraced tensor", "an attribute of a tensor that the graph does not know")
+        written = self.attributes.get(id(value))
+        if written is not None and name in written[1]:
+            return written[1][name]
+        if name in FACT_ATTRIBUTES:
+            if name == "shape" and self.policy.any_dynamic:
+                return self.symbolic_shape(value)
+            return getattr(value.stand_in, name)
+        if name in TENSOR_ATTRIBUTES:
+            self.sync_modes()
+            result = getattr(value.stand_in, name)
+            return self.record(getattr, (value, name), {}, result, [value])
+        if name == "__class__":
+            return self.tensor_kind(value)
+        if name == "grad":
+            if value.source is not None:
+                return Pending(self.sources.step("attr", value.source, "grad"), value.real._grad)
+            if value.stand_in._node is None:
+                return None
+            raise Break("Gradient of an inner tensor", ".grad of a tensor made inside")
+        if name == "grad_fn":
+            if value.stand_in._node is None:
+                return None
+            raise Break("Unsupported attribute", ".grad_fn of a tensor with history")
+        if name in ("_version", "_base", "__dict__", "_backward_hooks", "__array_interface__"):
+            raise Break("Unsupported attribute", f"Tensor.{name}")
+        found = getattr(type(value.stand_in), name, None)
+        if value.source is not None and name in value.real.__dict__:
+            return Pending(self.sources.step("attr", value.source, name), value.real.__dict__[name])
+        if found is None:
+            if value.source is not None:
+                self.guards.add("absent", value.source, "{0} not in {v}.__dict__", name)
+            raise AttributeError(f"'Tensor' object has no attribute '{name}'")
+        if callable(found):
+            return bound(found, value)
+        raise Break("Unsupported attribute", f"Tensor.{name}")
+
+    def set_tensor_attribute(self, target: Tensor, name: str, value: Any) -> None:
+        if type(target) is not Traced or name in ("data", "requires_grad") or name.startswith("_"):
+            raise Break("Unsupported attribute", f"assigning Tensor.{name}")
+        if name == "grad" and target.source is None:
+            raise Break("Unsupported attribute", "assigning .grad of a tensor made inside")
+        entry = self.attributes.setdefault(id(target), (target, {}, {}))
+        entry[1].pop(name, None)
+        entry[1][name], entry[2][name] = value, "setattr"
+
+    def compare_tensors(self, op: str, left: Any, right: Any) -> Any:
+        other = right if isinstance(left, Tensor) else left
+        if other is None or isinstance(other, (str, type, list, dict, tuple)):
+            if op in ("==", "!="):
+                return op == "!="
+        return self.call_op(COMPARISONS[op], (left, right), {})
+
+    def iterate_tensor(self, value: Tensor) -> Any:
+        if value.stand_in.dim() == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(list(self.call_op(Tensor.unbind, (value,), {})))
+
+    def isinstance_tensor(self, value: Any, kinds: Any) -> bool:
+        real = value.real if value.real is not None else value.stand_in
+        return isinstance(real, kinds)
+
+
+def bound(function: Any, value: Traced) -> Any:
+    """A method of Tensor bound to a traced tensor."""
+    return MethodType(function, value) if isinstance(function, FunctionType) else function.__get__(value)
+
+
+class Quiet:
+    """Neither recording nor inference, whatever the user's modes are."""
+
+    def __enter__(self) -> None:
+        self.tokens = modes.INFERENCE.get()
+        modes.INFERENCE.set(False)
+
+    def __exit__(self, *exc: Any) -> None:
+        modes.INFERENCE.set(self.tokens)
+
+
+def unwrap(value: Any, seen: list, tracer: Any) -> Any:
+    kind = type(value)
+    if kind is Traced:
+        seen.append(value)
+        return value.stand_in
+    if kind is tuple or kind is list:
+        return kind(unwrap(item, seen, tracer) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return kind(*(unwrap(item, seen, tracer) for item in value))
+    if kind is dict:
+        return {key: unwrap(item, seen, tracer) for key, item in value.items()}
+    if kind is slice:
+        return slice(*(unwrap(item, seen, tracer) for item in (value.start, value.stop, value.step)))
+    if tracer.is_symbol(value):
+        return tracer.symbol_hint(value)
+    return value
+
+
+def contains_tensor(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(map(contains_tensor, value))
+    return isinstance(value, dict) and any(map(contains_tensor, value.values()))
+
+
+def has_mask(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(part, Tensor) and part._dtype.name in ("bool", "uint8") and part._array.ndim > 0 or
+               (isinstance(part, Tensor) and part._dtype.name == "bool") for part in parts)
+
+
+def placeholder_name(name: str) -> str:
+    """`L['x'].weight` -> `l_x_weight`, as PyTorch names placeholders."""
+    text = "".join(char if char.isalnum() else "_" for char in name)
+    while "__" in text:
+        text = text.replace("__", "_")
+    return text.strip("_")[:80] or "arg"
+
+
+CORE_BREAKS = frozenset({"set_default_dtype", "manual_seed", "set_default_device", "set_default_tensor_type", "set_num_threads",
+                         "set_rng_state", "seed"})
+COMPARISONS = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}

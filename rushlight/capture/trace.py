@@ -1,0 +1,500 @@
+"""The tracer: interprets a piece of the user's program and leaves a graph, guards, and what to run around the graph.
+
+`capture` translates from a `Point` (the start of a function, or where a break left it) to the end or the next break.
+Nothing that existed before is changed meanwhile.  Read `capture` first.
+"""
+
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ..core import modes
+from ..graph import GraphModule
+from ..tensor import Tensor
+from . import guards as guarding
+from .bytecode import VERSION
+from .loading import Pending, Uncapturable
+from .machine import NULL, Break, Frame, Restart
+from .points import Continue, FrameState, Point
+from .rebuild import Rebuild
+from .shapes import Shapes
+from .sources import LOADERS
+from .tensors import MODES, Traced, present_modes, set_mode
+from .values import special_calls
+
+END = object()
+# Instructions whose last act is a call: a break inside the callee goes on after them with its result.
+PUSHES = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "COMPARE_OP", "BINARY_SUBSCR", "BINARY_SLICE", "LOAD_ATTR", "UNARY",
+                    "BEFORE_WITH", "WITH_EXCEPT_START", "LOAD_SUPER_ATTR", "LOAD_METHOD"})
+DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"})
+
+
+class Tracer(Shapes):
+    """The machine that captures."""
+
+    special = special_calls()
+
+    def __init__(self, point: Point, policy: Any, stops: dict):
+        self.point, self.stops = point, stops
+        self.made_functions: dict[int, Any] = {}
+        self.made_cells: dict[int, Any] = {}
+        self.made_classes: dict[int, Any] = {}
+        self.depth = self.followed = 0
+        self.active: list[Frame] = []
+        super().__init__(policy)
+
+    # -- frames ------------------------------------------------------------------------------------------------------
+
+    def frames(self, roots: list) -> list[Frame]:
+        """The frames of the point with pending values in their slots."""
+        frames = []
+        for state in self.point.frames:
+            frame = Frame(state.program, state.scope, state.function)
+            frame.pc = state.pc
+            frame.fast = [self.slot(item, roots) for item in state.fast]
+            frame.stack = [self.slot(item, roots) for item in state.stack]
+            frames.append(frame)
+        return frames
+
+    def slot(self, item: Any, roots: list) -> Any:
+        if type(item) is not int:
+            return NULL
+        source = self.sources.root(item, self.point.names[item])
+        return Pending(source, roots[item])
+
+    def run_point(self, roots: list) -> Any:
+        """Run the frames from the innermost outwards; the value that the outermost returns."""
+        frames = self.frames(roots)
+        if self.point.handled is not None:
+            self.handled = self.value(self.slot(self.point.handled, roots))
+        value: Any = None
+        error: BaseException | None = None
+        if self.point.error is not None:
+            error = self.value(self.slot(self.point.error, roots))
+        for at, frame in enumerate(frames):
+            try:
+                if error is not None:
+                    self.active.append(frame)
+                    try:
+                        raised, error = error, None
+                        self.unwind(frame, raised)
+                    finally:
+                        self.active.pop()
+                elif at:
+                    self.deliver(frame, value)
+                value = self.run(frame)
+            except Break as signal:
+                signal.frames.extend(frames[at + 1:])
+                raise
+            except (Restart, Uncapturable):
+                raise
+            except BaseException as raised:
+                if at + 1 == len(frames):
+                    raise
+                error = raised
+        return value
+
+    def deliver(self, frame: Frame, value: Any) -> None:
+        """Give a frame that waits at a call the call's value."""
+        ins = frame.program.instructions[frame.pc]
+        if ins.op not in DROPS:
+            frame.stack.append(value)
+            if ins.op == "LOAD_METHOD" and VERSION >= (3, 13):
+                frame.stack.append(NULL)
+        frame.pc += 1
+
+    def run(self, frame: Frame) -> Any:
+        self.active.append(frame)
+        self.followed += 1
+        try:
+            return super().run(frame)
+        finally:
+            self.active.pop()
+
+    def step(self, frame: Frame, ins: Any) -> None:
+        frame.returned = self.followed
+        if self.stops:
+            cause = self.stops.get((id(frame.program), ins.index))
+            if cause is not None:
+                raise Break(cause.kind, cause.reason, cause.hint)
+
+    def leave(self, frame: Frame, ins: Any, signal: BaseException) -> None:
+        if isinstance(signal, Restart):
+            return
+        if signal.opaque and not signal.frames:
+            signal.opaque = False
+        if signal.opaque or (signal.frames and ins.op not in PUSHES and ins.op not in DROPS) or (
+                not signal.frames and self.followed != frame.returned):
+            raise Restart((id(frame.program), ins.index), signal)
+        if not signal.frames:
+            signal.where = frame.where
+            frame.stack = frame.saved
+        signal.frames.append(frame)
+
+    # -- the two ends of a piece -------------------------------------------------------------------------------------
+
+    def add_mode_guards(self) -> None:
+        for name, value in present_modes().items():
+            self.guards.add("mode", None, "MODES[{0}].get() == {1}" if name == "autocast" else "MODES[{0}].get() is {1}", name, value,
+                            words=f"{name} mode is {value}")
+        self.guards.add("mode", None, "Defaults.dtype is {0}", modes.Defaults.dtype, words=f"default dtype is {modes.Defaults.dtype}")
+
+
+class Entry:
+    """One translation of a point: its guard, what to run, and what it was made of."""
+
+    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "reason", "exact", "mutates", "hits", "break_", "compiled")
+
+    def __init__(self, guard: Callable, run: Callable, guards: Any, module: Any, source: str, guard_source: str, signal: Any,
+                 mutates: bool):
+        self.guard, self.run, self.guards, self.module = guard, run, guards, module
+        self.source, self.guard_source, self.break_, self.mutates = source, guard_source, signal, mutates
+        self.hits = 0
+
+
+class Raised(Exception):
+    """The user's code raised while translating; it runs again as ordinary Python and raises for the user."""
+
+    def __init__(self, error: BaseException):
+        super().__init__(error)
+        self.error = error
+
+
+def capture(point: Point, roots: list, policy: Any) -> Entry:
+    """Translate from `point` with the present values of its roots."""
+    stops: dict = {}
+    limit = sys.getrecursionlimit()
+    started = present_modes()
+    sys.setrecursionlimit(max(limit, 20000))
+    generators = policy.save_random()
+    try:
+        for _ in range(200):
+            tracer = Tracer(point, policy, stops)
+            tracer.add_mode_guards()
+            signal, value = None, None
+            try:
+                value = tracer.run_point(roots)
+            except Break as found:
+                signal = found
+            except Restart as restart:
+                stops[restart.key] = restart.cause
+                continue
+            except (Uncapturable, KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:
+                raise Raised(error) from error
+            finally:
+                ended = present_modes()
+                restore(started)
+                policy.restore_random(generators)
+            if signal is not None:
+                policy.on_break(point, signal, stops)
+                if policy.must_restart(signal, stops):
+                    continue
+            return finish(tracer, point, policy, signal, value, ended)
+        raise Uncapturable("too many restarts")
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def restore(before: dict) -> None:
+    for name, value in before.items():
+        if MODES[name].get() != value:
+            set_mode(name, value)
+
+
+def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, value: Any, ended: dict) -> Entry:
+    """Turn a finished trace into an entry: the graph through the backend, the rest into one Python function."""
+    rebuild = Rebuild(tracer)
+    if signal is None:
+        tail = [f"return {rebuild.name(value)}"]
+    else:
+        tail = write_break(tracer, rebuild, point, signal)
+    rebuild.write_effects()
+    text = rebuild.text
+    call: list[str] = []
+    module = None
+    scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue}
+    if tracer.recorded_ops:
+        inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
+        for name, mode in MODES.items():
+            if ended[name] != tracer.recorded[name]:
+                tracer.graph.call_function(set_mode, (name, ended[name]))
+        tracer.graph.output(tuple(rebuild.outputs))
+        module = GraphModule({}, tracer.graph)
+        examples = [tracer.example(item) for item in tracer.inputs]
+        scope["graph"] = policy.compile_graph(module, examples, tracer)
+        call = ["try:", f" o = graph({', '.join(inputs)})", "except Exception as error:", " return Failed(error)"]
+    else:
+        for name, mode in MODES.items():
+            if ended[name] != tracer.recorded[name]:
+                call.append(f"set_mode({name!r}, {text.const(ended[name])})")
+    scope.update(text.constants)
+    names = ", ".join(f"S{i}" for i in range(len(point.names)))
+    body = [*text.loads, *tracer.prelude(rebuild), *call, *rebuild.lines, *rebuild.effects, *tail]
+    source = f"def run({names}):\n" + "".join(f"  {line}\n" for line in body)
+    run = guarding.define(source, "piece", scope)["run"]
+    given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
+    guard, guard_source = guarding.build(tracer.guards, len(point.names), given)
+    mutates = any(changes(node) for node in tracer.graph.nodes)
+    return Entry(guard, run, tracer.guards, module, source, guard_source, signal, mutates)
+
+
+def changes(node: Any) -> bool:
+    """Whether running the node leaves a trace beside its result."""
+    if node.op != "call_function" or node.target is set_mode:
+        return False
+    name = getattr(node.target, "__name__", "")
+    if node.target in (operator.setitem, operator.delitem) or "out" in node.kwargs:
+        return True
+    return (name.endswith("_") and not name.endswith("__")) or (name.startswith("i") and hasattr(operator, name) and name[1:] in dir(operator)) or (
+        name in ("batch_norm", "instance_norm"))
+
+
+def guard_names() -> dict:
+    import math
+
+    from .attributes import find
+    return {"copysign": math.copysign, "find": find, "is_empty": is_empty}
+
+
+def is_empty(cell: Any) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+class Failed:
+    """The graph raised: what to do is for the point to say."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException):
+        self.error = error
+
+
+# -- breaks --------------------------------------------------------------------------------------------------------------
+
+
+def write_break(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break) -> list[str]:
+    """Code that does the one instruction natively and says where to go on."""
+    frames = signal.frames
+    inner = frames[0]
+    ins = inner.program.instructions[inner.pc]
+    plan = native_plan(tracer, inner, ins)
+    if plan is None:
+        raise Uncapturable(f"a break at {ins.op}: {signal.reason}")
+    text, operands, kind, ways = plan
+    names = [rebuild.name(operand) for operand in operands]
+    handled = tracer.handled
+    outer = frames[1:]
+    points = point.points
+    caught = any(frame.program.handlers[frame.pc] is not None for frame in frames)
+
+    def resume(stack: list, pc: int, error: bool = False) -> str:
+        slots: list[str] = []
+        labels: list[str] = []
+
+        def take(item: Any, label: str) -> Any:
+            if item is NULL:
+                return None
+            slots.append("r" if item is RESULT else f"r[{item.at}]" if type(item) is Part else rebuild.name(item))
+            labels.append(label)
+            return len(slots) - 1
+
+        root = take(RESULT, "error") if error else None
+        states = []
+        for depth, frame in enumerate(frames):
+            its_stack, its_pc = (stack, pc) if depth == 0 else (frame.stack, frame.pc)
+            names = frame.program.names
+            local = ["L[%r]" % (names[at] if depth == 0 or frame is frames[-1] else f"{names[at]}") for at in range(len(frame.fast))]
+            fast = [take(item, local[at]) for at, item in enumerate(frame.fast)]
+            kept = [take(item, f"stack[{at}]") for at, item in enumerate(its_stack)]
+            states.append(FrameState(frame.program, frame.globals, frame.function, its_pc, tuple(fast), tuple(kept)))
+        busy = take(handled, "handled") if handled is not None else None
+        target = points.at(tuple(states), labels, root, busy)
+        return f"Continue({rebuild.text.const(target)}, [{', '.join(slots)}])"
+
+    lines: list[str] = []
+    base = list(inner.stack)
+    call = text.format(*names)
+    ways = [(resume(stack, pc), test) for stack, pc, test in ways(base)]
+    run = f"r = {call}"
+    if caught:
+        failure = resume(base, inner.pc, error=True)
+        # `r` is the exception here: it is delivered at the instruction that raised it.
+        lines += ["try:", f" {run}", "except BaseException as caught_error:", " r = caught_error", f" return {failure}"]
+    else:
+        lines.append(run)
+    for way, test in ways:
+        lines.append(f"if {test}: return {way}" if test else f"return {way}")
+    return lines
+
+
+class Result:
+    """The place of the native result in a saved stack."""
+
+
+RESULT = Result()
+
+
+class Part:
+    """The place of one item of the native result in a saved stack."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int):
+        self.at = at
+
+
+def native_plan(tracer: Tracer, frame: Frame, ins: Any) -> tuple | None:
+    """(expression of the native act over {0}, {1}, ...; operands; kind; the ways on as (stack, pc, test))."""
+    stack, op, value, after = list(frame.stack), ins.op, ins.value, ins.index + 1
+
+    def push(count: int, text: str, operands: list, before: tuple = (), behind: tuple = ()) -> tuple:
+        kept = stack[:len(stack) - count]
+        return text, operands, "push", lambda base: [([*kept, *before, RESULT, *behind], after, None)]
+
+    if op in ("CALL", "CALL_KW"):
+        count, names = (value, stack.pop()) if op == "CALL_KW" else value
+        args = stack[len(stack) - count:] if count else []
+        second, first = stack[-count - 1], stack[-count - 2]
+        function = second if first is NULL else first
+        if first is not NULL and second is not NULL:
+            args = [second, *args]
+        plain = len(args) - len(names)
+        shown = [f"{{{at + 1}}}" for at in range(plain)]
+        if all(name.isidentifier() for name in names):
+            shown += [f"{name}={{{plain + at + 1}}}" for at, name in enumerate(names)]
+        else:
+            return None
+        function = tracer.native_callable(function)
+        return push(count + 2, f"{{0}}({', '.join(shown)})", [function, *args])
+    if op == "CALL_FUNCTION_EX":
+        extra = 1 if value & 1 else 0
+        args = stack[-1 - extra]
+        at = len(stack) - 2 - extra
+        pair = (stack[at - 1], stack[at])
+        function = pair[1] if pair[0] is NULL else pair[0]
+        if pair[0] is not NULL and pair[1] is not NULL:
+            return None
+        function = tracer.native_callable(function)
+        if extra:
+            return push(3 + extra, "{0}(*{1}, **{2})", [function, args, stack[-1]])
+        return push(3, "{0}(*{1})", [function, args])
+    if op == "BINARY_OP":
+        if value.endswith("="):
+            return push(2, f"operator_of({value!r})({{0}}, {{1}})".replace(f"operator_of({value!r})", INPLACE[value]), stack[-2:])
+        return push(2, f"({{0}} {value} {{1}})", stack[-2:])
+    if op == "COMPARE_OP":
+        return push(2, f"({{0}} {value} {{1}})", stack[-2:])
+    if op == "CONTAINS_OP":
+        return push(2, f"({{0}} {'not in' if value else 'in'} {{1}})", stack[-2:])
+    if op == "UNARY":
+        return push(1, f"({value}{{0}})", stack[-1:])
+    if op == "UNARY_NOT":
+        return push(1, "(not {0})", stack[-1:])
+    if op == "TO_BOOL":
+        following = frame.program.instructions[after]
+        if following.op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+            kept = stack[:-1]
+            yes, no = (following.target, after + 1) if following.op.endswith("TRUE") else (after + 1, following.target)
+            return "bool({0})", stack[-1:], "branch", lambda base: [(kept, yes, "r"), (kept, no, None)]
+        return push(1, "bool({0})", stack[-1:])
+    if op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+        kept = stack[:-1]
+        yes, no = (ins.target, after) if op.endswith("TRUE") else (after, ins.target)
+        return "bool({0})", stack[-1:], "branch", lambda base: [(kept, yes, "r"), (kept, no, None)]
+    if op in ("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"):
+        jump, drop = (stack, ins.target), (stack[:-1], after)
+        yes, no = (jump, drop) if "TRUE" in op else (drop, jump)
+        return "bool({0})", stack[-1:], "branch", lambda base: [(*yes, "r"), (*no, None)]
+    if op == "BINARY_SUBSCR":
+        return push(2, "{0}[{1}]", stack[-2:])
+    if op == "BINARY_SLICE":
+        return push(3, "{0}[{1}:{2}]", stack[-3:])
+    if op == "LOAD_ATTR":
+        return push(1, f"getattr({{0}}, {value!r})", stack[-1:])
+    if op == "LOAD_METHOD":
+        first = VERSION < (3, 13)
+        return push(1, f"getattr({{0}}, {value!r})", stack[-1:], (NULL,) if first else (), () if first else (NULL,))
+    if op == "GET_ITER":
+        return push(1, "iter({0})", stack[-1:])
+    if op == "FORMAT_VALUE":
+        convert, has_spec = value
+        shown = "{0}" if convert is None else f"{convert.__name__}({{0}})"
+        if has_spec:
+            return push(2, f"format({shown}, {{1}})", stack[-2:])
+        return push(1, f"format({shown})", stack[-1:])
+    if op == "CONVERT_VALUE":
+        return push(1, f"{value.__name__}({{0}})", stack[-1:])
+    if op == "FOR_ITER":
+        kept = stack[:-1]
+        iterator = stack[-1]
+        return "next({0}, END)", [iterator], "iter", lambda base: [(kept, ins.target, "r is END"), ([*stack, RESULT], after, None)]
+    if op in ("STORE_SUBSCR", "STORE_ATTR", "DELETE_SUBSCR", "DELETE_ATTR", "STORE_SLICE"):
+        text, count, order = {
+            "STORE_SUBSCR": ("setitem({0}, {1}, {2})", 3, (-2, -1, -3)),
+            "STORE_ATTR": (f"setattr({{0}}, {value!r}, {{1}})", 2, (-1, -2)),
+            "DELETE_SUBSCR": ("delitem({0}, {1})", 2, (-2, -1)),
+            "DELETE_ATTR": (f"delattr({{0}}, {value!r})", 1, (-1,)),
+            "STORE_SLICE": ("setitem({0}, slice({1}, {2}), {3})", 4, (-3, -2, -1, -4)),
+        }[op]
+        kept = stack[:len(stack) - count]
+        return text, [stack[at] for at in order], "none", lambda base: [(kept, after, None)]
+    if op == "BEFORE_WITH":
+        kept = stack[:-1]
+        return "enter({0})", stack[-1:], "many", lambda base: [([*kept, Part(0), Part(1)], after, None)]
+    if op == "WITH_EXCEPT_START":
+        error = stack[-1]
+        return "leave({0}, {1})", [stack[-4], error], "push", lambda base: [([*stack, RESULT], after, None)]
+    if op == "UNPACK_SEQUENCE":
+        kept = stack[:-1]
+        return f"unpack({{0}}, {value})", stack[-1:], "many", lambda base: [
+            ([*kept, *(Part(at) for at in range(value - 1, -1, -1))], after, None)]
+    if op == "IMPORT_NAME":
+        return push(2, f"import_name({value!r}, {{0}}, {{1}}, {{2}})", [frame.globals, stack[-1], stack[-2]])
+    if op == "LIST_EXTEND":
+        kept = stack[:-1]
+        return "{0}.extend({1})", [stack[-1 - value], stack[-1]], "none", lambda base: [(kept, after, None)]
+    if op == "CHECK_EXC_MATCH":
+        return None
+    return None
+
+
+def enter(manager: Any) -> tuple:
+    kind = type(manager)
+    leave_ = kind.__exit__.__get__(manager, kind)
+    return leave_, kind.__enter__(manager)
+
+
+def leave(function: Any, error: BaseException) -> Any:
+    return function(type(error), error, error.__traceback__)
+
+
+def unpack(value: Any, count: int) -> list:
+    items = []
+    for item in value:
+        items.append(item)
+        if len(items) > count:
+            raise ValueError(f"too many values to unpack (expected {count})")
+    if len(items) < count:
+        raise ValueError(f"not enough values to unpack (expected {count}, got {len(items)})")
+    return items
+
+
+def import_name(name: str, scope: dict, level_names: Any, level: Any) -> Any:
+    return __import__(name, scope, None, level_names, level)
+
+
+INPLACE = {op: f"INPLACE_OPERATORS[{op!r}]" for op in ("+=", "-=", "*=", "/=", "//=", "%=", "**=", "@=", "&=", "|=", "^=", "<<=", ">>=")}
+NAMES = {"END": END, "enter": enter, "leave": leave, "unpack": unpack, "import_name": import_name, "setitem": operator.setitem,
+         "delitem": operator.delitem}
+LOADERS.update(NAMES)
+from .machine import BINARY  # noqa: E402
+
+LOADERS["INPLACE_OPERATORS"] = BINARY
+__all__ = ["Entry", "Raised", "Tensor", "Traced", "Tracer", "capture"]

@@ -1,0 +1,278 @@
+"""Builtins with a meaning of their own while translating: questions about types and attributes, sizes, iteration, text."""
+
+import builtins
+import enum
+import functools
+import operator
+import types
+import typing
+from types import FunctionType
+from typing import Any
+
+from ..tensor import Tensor
+from . import equivalents
+from .attributes import find
+from .calling import ITERATORS, NATIVE_TYPES, has_python, python_method
+from .loading import SCALARS, is_library
+from .machine import Break, Generator
+
+MISSING = object()
+
+
+def is_instance(self: Any, args: tuple, kwargs: dict) -> Any:
+    value, kinds = self.value(args[0]), self.value(args[1])
+    kinds = flatten(self, kinds)
+    if isinstance(value, Tensor):
+        return self.isinstance_tensor(value, kinds)
+    if self.is_symbol(value):
+        return issubclass(self.symbol_kind(value), kinds)
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        check, base = find(type(kind), "__instancecheck__")
+        if isinstance(check, FunctionType) and not is_library(base) and not isinstance(kind, types.UnionType):
+            if self.truth(self.inline(check, kind, value)):
+                return True
+    if isinstance(value, Generator) and kinds is types.GeneratorType:
+        return True
+    return isinstance(value, kinds)
+
+
+def flatten(self: Any, kinds: Any) -> Any:
+    if isinstance(kinds, tuple):
+        return tuple(flatten(self, self.value(kind)) for kind in kinds)
+    return kinds
+
+
+def is_subclass(self: Any, args: tuple, kwargs: dict) -> Any:
+    return issubclass(self.value(args[0]), flatten(self, self.value(args[1])))
+
+
+def get_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
+    value, name = self.value(args[0]), self.value(args[1])
+    if len(args) == 2:
+        return self.getattr(value, name)
+    try:
+        return self.inline_attribute(value, name)
+    except AttributeError:
+        return args[2]
+
+
+def has_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
+    try:
+        self.value(self.inline_attribute(self.value(args[0]), self.value(args[1])))
+    except AttributeError:
+        return False
+    return True
+
+
+def set_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
+    self.setattr(self.value(args[0]), self.value(args[1]), args[2])
+
+
+def delete_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
+    self.delattr(self.value(args[0]), self.value(args[1]))
+
+
+def length(self: Any, args: tuple, kwargs: dict) -> Any:
+    value = self.value(args[0])
+    if isinstance(value, Tensor):
+        return self.call_op(Tensor.__len__, (value,), {})
+    method = python_method(value, "__len__")
+    if method is not None and not isinstance(value, enum.Enum):
+        if isinstance(value, type) and issubclass(type(value), enum.EnumMeta):
+            return len(value)
+        self.class_guard(value, type(value), "__len__", method)
+        return self.call(method, (value,), {})
+    return len(value)
+
+
+def iterate(self: Any, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 2:
+        return self.follow(equivalents.iter_call, args, {})
+    return self.iter(self.value(args[0]))
+
+
+def advance(self: Any, args: tuple, kwargs: dict) -> Any:
+    iterator = self.value(args[0])
+    if len(args) == 1:
+        method = python_method(iterator, "__next__")
+        if method is not None and not isinstance(iterator, Generator):
+            return self.call(method, (iterator,), {})
+        return self.next(iterator)
+    try:
+        return self.next(iterator)
+    except StopIteration:
+        return args[1]
+
+
+def reverse(self: Any, args: tuple, kwargs: dict) -> Any:
+    value = self.value(args[0])
+    method = python_method(value, "__reversed__")
+    if method is not None:
+        return self.call(method, (value,), {})
+    if isinstance(value, NATIVE_TYPES) and not isinstance(value, (str, set)) and not has_python(value, "__getitem__", "__len__"):
+        return reversed(value)
+    if isinstance(value, (Tensor, set, frozenset, Generator, *ITERATORS)):
+        return reversed(value)
+    return self.follow(equivalents.reversed, (value,), {})
+
+
+def is_callable(self: Any, args: tuple, kwargs: dict) -> Any:
+    value = self.value(args[0])
+    return False if isinstance(value, Tensor) else callable(value)
+
+
+def kind_or_class(self: Any, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 1:
+        return self.kind_of(args[0])
+    raise Break("Class made inside", "type(name, bases, namespace) inside compiled code")
+
+
+def identity(self: Any, args: tuple, kwargs: dict) -> Any:
+    value = self.value(args[0])
+    known = self.home.get(id(value))
+    if known is None:
+        raise Break("Identity", "id() of an object made inside")
+    self.guards.add("identity", known.source, "id({v}) == {0}", id(known.original))
+    return id(known.original)
+
+
+def hash_value(self: Any, args: tuple, kwargs: dict) -> Any:
+    value = self.value(args[0])
+    method = python_method(value, "__hash__")
+    if method is not None and not isinstance(value, (Tensor, enum.Enum)):
+        return self.call(method, (value,), {})
+    value = self.resolve(value)
+    if isinstance(value, (str, bytes, int, float, bool, tuple, type(None), enum.Enum)):
+        return hash(value)
+    raise Break("Identity", "hash() of an object by its identity")
+
+
+def to_text(self: Any, args: tuple, kwargs: dict) -> Any:
+    if not args:
+        return ""
+    if len(args) > 1 or kwargs:
+        return str(*map(self.resolve, args), **kwargs)
+    return self.text(self.value(args[0]), "__str__")
+
+
+def to_repr(self: Any, args: tuple, kwargs: dict) -> Any:
+    return self.text(self.value(args[0]), "__repr__")
+
+
+def to_format(self: Any, args: tuple, kwargs: dict) -> Any:
+    return self.format(self.value(args[0]), self.value(args[1]) if len(args) > 1 else "")
+
+
+def to_bool(self: Any, args: tuple, kwargs: dict) -> Any:
+    return self.truth(self.value(args[0])) if args else False
+
+
+def number(kind: type, name: str) -> Any:
+    def convert(self: Any, args: tuple, kwargs: dict) -> Any:
+        if not args:
+            return kind()
+        value = self.value(args[0])
+        if isinstance(value, Tensor):
+            raise Break(f"Unsupported {name}() of a tensor", f"{kind.__name__}() of a tensor reads its value",
+                        "Keep the value a tensor, or move the read out of the compiled function.")
+        if self.is_symbol(value):
+            return self.convert_symbol(kind, value)
+        for one in (name, "__index__"):
+            method = python_method(value, one)
+            if method is not None:
+                return self.call(method, (value,), {})
+        return kind(value, *map(self.value, args[1:]), **kwargs)
+    return convert
+
+
+def variables(self: Any, args: tuple, kwargs: dict) -> Any:
+    return self.getattr(self.value(args[0]), "__dict__")
+
+
+def apply_dunder(name: str, native: Any) -> Any:
+    def apply(self: Any, args: tuple, kwargs: dict) -> Any:
+        value = self.value(args[0])
+        if isinstance(value, Tensor):
+            return self.call_op(native, (value, *args[1:]), kwargs)
+        method = python_method(value, name)
+        if method is not None:
+            return self.call(method, (value, *args[1:]), kwargs)
+        return self.native(native, args, kwargs)
+    return apply
+
+
+def power(self: Any, args: tuple, kwargs: dict) -> Any:
+    if len(args) == 2 and not kwargs:
+        return self.binary("**", self.value(args[0]), self.value(args[1]))
+    return self.native(pow, args, kwargs)
+
+
+def divide(self: Any, args: tuple, kwargs: dict) -> Any:
+    left, right = map(self.value, args)
+    if type(left) in SCALARS and type(right) in SCALARS:
+        return divmod(left, right)
+    return self.binary("//", left, right), self.binary("%", left, right)
+
+
+def binary_function(op: str) -> Any:
+    def apply(self: Any, args: tuple, kwargs: dict) -> Any:
+        return self.binary(op, self.value(args[0]), self.value(args[1]))
+    return apply
+
+
+def compare_function(op: str) -> Any:
+    def apply(self: Any, args: tuple, kwargs: dict) -> Any:
+        return self.compare(op, self.value(args[0]), self.value(args[1]))
+    return apply
+
+
+def get_item(self: Any, args: tuple, kwargs: dict) -> Any:
+    return self.getitem(self.value(args[0]), self.value(args[1]))
+
+
+def set_item(self: Any, args: tuple, kwargs: dict) -> Any:
+    self.setitem(self.value(args[0]), self.value(args[1]), args[2])
+
+
+def partial_make(self: Any, args: tuple, kwargs: dict) -> Any:
+    return functools.partial(self.value(args[0]), *args[1:], **kwargs)
+
+
+def cast(self: Any, args: tuple, kwargs: dict) -> Any:
+    return args[1]
+
+
+def range_make(self: Any, args: tuple, kwargs: dict) -> Any:
+    return range(*[self.index(self.value(arg)) for arg in args])
+
+
+def special_calls() -> dict:
+    """Function -> what the tracer does for it; `compile` adds the public names of its own."""
+
+    calls: dict[Any, Any] = {
+        builtins.isinstance: is_instance, builtins.issubclass: is_subclass, builtins.getattr: get_attribute,
+        builtins.hasattr: has_attribute, builtins.setattr: set_attribute, builtins.delattr: delete_attribute,
+        builtins.len: length, builtins.iter: iterate, builtins.next: advance, builtins.reversed: reverse,
+        builtins.callable: is_callable, builtins.type: kind_or_class, builtins.id: identity, builtins.hash: hash_value,
+        builtins.str: to_text, builtins.repr: to_repr, builtins.format: to_format, builtins.bool: to_bool,
+        builtins.int: number(int, "__int__"), builtins.float: number(float, "__float__"), builtins.vars: variables,
+        builtins.abs: apply_dunder("__abs__", abs), builtins.round: apply_dunder("__round__", round), builtins.pow: power,
+        builtins.divmod: divide, functools.partial: partial_make, typing.cast: cast, builtins.range: range_make,
+        operator.getitem: get_item, operator.setitem: set_item, operator.truth: to_bool,
+        operator.not_: lambda self, args, kwargs: not self.truth(self.value(args[0])),
+        operator.is_: lambda self, args, kwargs: self.same(self.value(args[0]), self.value(args[1])),
+        operator.is_not: lambda self, args, kwargs: not self.same(self.value(args[0]), self.value(args[1])),
+        operator.neg: lambda self, args, kwargs: self.unary("-", self.value(args[0])),
+        operator.pos: lambda self, args, kwargs: self.unary("+", self.value(args[0])),
+        operator.contains: lambda self, args, kwargs: self.contains(self.value(args[0]), self.value(args[1])),
+    }
+    for op, name in (("+", "add"), ("-", "sub"), ("*", "mul"), ("/", "truediv"), ("//", "floordiv"), ("%", "mod"), ("**", "pow"),
+                     ("@", "matmul"), ("&", "and_"), ("|", "or_"), ("^", "xor"), ("<<", "lshift"), (">>", "rshift"), ("+=", "iadd"),
+                     ("-=", "isub"), ("*=", "imul"), ("/=", "itruediv")):
+        calls[getattr(operator, name)] = binary_function(op)
+    for op, name in (("<", "lt"), ("<=", "le"), ("==", "eq"), ("!=", "ne"), (">", "gt"), (">=", "ge")):
+        calls[getattr(operator, name)] = compare_function(op)
+    return calls
+
+
+

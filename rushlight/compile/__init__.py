@@ -1,0 +1,1 @@
+"""Compile: who calls whom, from a function to compiled graphs.  Read `api.compile` and `dispatch.Compiled.call` first."""

@@ -1,0 +1,124 @@
+"""`compile`: a function or module in, one that captures itself out."""
+
+import functools
+import weakref
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+from .dispatch import Compiled, everything
+
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+backends: dict[str, Callable] = {}
+
+
+def run_graph(module: Any, example_inputs: list) -> Callable:
+    """The backend `eager`: the graph as it is."""
+    return module.forward
+
+
+backends.update({name: run_graph for name in ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")})
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    return sorted(backends)
+
+
+def find_backend(backend: Any) -> Callable:
+    if isinstance(backend, str):
+        if backend not in backends:
+            raise RuntimeError(f"Invalid backend: {backend!r}, see `torch._dynamo.list_backends()` for available backends.")
+        return backends[backend]
+    if not callable(backend):
+        raise TypeError(f"backend must be a name or a callable, got {type(backend).__name__}")
+    return backend
+
+
+def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
+            mode: str | None = None, options: dict | None = None, disable: bool = False) -> Any:
+    """Compile a function or module: its graph is captured on the first call and reused while its guards hold.
+
+    What cannot be captured runs as ordinary Python, and capture goes on behind it.
+
+    Args:
+        model: a function, a module, or nothing, which makes this a decorator.
+        fullgraph: raise instead of breaking the graph.
+        dynamic: True makes sizes symbolic at once, False never; None after the first change.
+        backend: a name or any callable `(graph_module, example_inputs) -> callable`.
+        mode, options: accepted as in PyTorch; they exclude each other.
+        disable: return `model` as it is.
+
+    >>> import rushlight as torch
+    >>> from rushlight.compile.api import compile
+    >>> @compile
+    ... def f(x):
+    ...     return torch.sin(x) + 1
+    >>> f(torch.zeros(2))
+    tensor([1., 1.])
+    """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
+                                 disable=disable)
+    if disable:
+        return model
+    chosen = find_backend(backend)
+    if hasattr(model, "named_parameters") and not isinstance(model, type):
+        return compile_module(model, chosen, fullgraph, dynamic)
+    return compile_callable(model, chosen, fullgraph, dynamic)
+
+
+def compile_callable(model: Any, backend: Callable, fullgraph: bool, dynamic: bool | None) -> Any:
+    if not callable(model):
+        raise RuntimeError(f"compile() needs a function or a module, got {type(model).__name__}")
+    first: tuple = ()
+    function = model
+    while True:
+        original = getattr(function, "_rushlight_original", None)
+        if original is not None:
+            function = original
+        elif isinstance(function, MethodType):
+            first, function = (function.__self__, *first), function.__func__
+        elif not isinstance(function, FunctionType) and isinstance(getattr(type(function), "__call__", None), FunctionType):
+            first, function = (function, *first), type(function).__call__
+        else:
+            break
+    if not isinstance(function, FunctionType):
+        function = wrap_builtin(function)
+    if "_rushlight_disabled" in function.__dict__:
+        return model
+    made = Compiled(function, backend, fullgraph, dynamic, first)
+    everything.append(weakref.ref(made))
+    call = made.call
+
+    if first:
+        @functools.wraps(function)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            return call(first + args, kwargs)
+    else:
+        @functools.wraps(function)
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            return call(args, kwargs)
+    compiled._rushlight_original = functools.partial(function, *first) if first else function
+    compiled._rushlight_compiled = made
+    compiled._torchdynamo_orig_callable = model
+    compiled.get_compiler_config = None
+    return compiled
+
+
+def wrap_builtin(function: Any) -> FunctionType:
+    """A Python function around what is none, so that there is bytecode to read."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+    call.__name__ = call.__qualname__ = getattr(function, "__name__", "call")
+    return call
+
+
+def compile_module(model: Any, backend: Callable, fullgraph: bool, dynamic: bool | None) -> Any:
+    raise NotImplementedError("compile of a module")
+
+
+

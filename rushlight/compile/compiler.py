@@ -1,0 +1,169 @@
+"""`torch.compiler`: what user code may say to and ask of the compiler."""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..capture.calling import Calls
+from ..capture.machine import Break
+from ..capture.trace import Tracer
+from .api import compile, list_backends
+from .dispatch import busy, everything
+
+STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
+stance = {"now": "default"}
+
+
+def is_compiling() -> bool:
+    """Whether the running code is being captured.
+
+    >>> from rushlight.compile import compiler
+    >>> compiler.is_compiling()
+    False
+    """
+    return False
+
+
+def is_dynamo_compiling() -> bool:
+    """Whether the running code is being captured by `compile`."""
+    return False
+
+
+def is_exporting() -> bool:
+    """Whether the running code is being exported."""
+    return False
+
+
+def reset() -> None:
+    """Forget everything compiled so far."""
+    for reference in list(everything):
+        made = reference()
+        if made is None:
+            everything.remove(reference)
+        else:
+            made.reset()
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Mark a function as one to run outside graphs, with all it calls.
+
+    `recursive=False` keeps only the function's own body out of them.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if hasattr(fn, "named_parameters") and not isinstance(fn, type):
+        fn.forward = disable(fn.forward, recursive, reason=reason)
+        return fn
+    if isinstance(fn, type):
+        return fn
+    original = getattr(fn, "_rushlight_original", fn)
+
+    @functools.wraps(original)
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        before = getattr(busy, "disabled", False)
+        busy.disabled = before or recursive
+        try:
+            return original(*args, **kwargs)
+        finally:
+            busy.disabled = before
+    disabled.__dict__.pop("_rushlight_original", None)
+    disabled.__dict__.pop("_rushlight_compiled", None)
+    disabled._rushlight_disabled = disabled._torchdynamo_disable = True
+    return disabled
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Record calls of `fn` as one node of the graph, without looking inside."""
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(one) for one in fn]
+    fn._rushlight_allowed = True
+    return fn
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """Call `fn` while capturing and take its result as a constant of the graph."""
+    fn._rushlight_constant = True
+    return fn
+
+
+def substitute_in_graph(original: Any, **options: Any) -> Callable:
+    """Decorate the Python function to follow wherever `original` is called."""
+    def mark(replacement: Any) -> Any:
+        Calls.special[original] = lambda self, args, kwargs: self.follow(replacement, args, kwargs)
+        return replacement
+    return mark
+
+
+class set_stance:
+    """Set what compiled functions do from now on, or within a block: a function and a context manager."""
+
+    def __init__(self, stance_: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None):
+        if stance_ not in STANCES:
+            raise RuntimeError(f"invalid torch.compile stance '{stance_}'")
+        self.before, stance["now"] = stance["now"], stance_
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        stance["now"] = self.before
+
+    def __call__(self, function: Callable) -> Callable:
+        wanted, stance["now"] = stance["now"], self.before
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(wanted):
+                return function(*args, **kwargs)
+        return inside
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Nothing: there are no CUDA graphs here."""
+
+
+def keep_tensor_guards_unsafe(guard_entries: Any, keep_parameters: bool = False) -> list:
+    return [True for _ in guard_entries]
+
+
+def wrap_numpy(fn: Any) -> Any:
+    """A function of NumPy arrays as one of tensors."""
+    raise NotImplementedError("compiler.wrap_numpy")
+
+
+def nested_compile_region(fn: Any = None) -> Any:
+    """Accepted; the region is captured with its caller."""
+    return nested_compile_region if fn is None else fn
+
+
+def graph_break(msg: str = "") -> None:
+    """End the graph here when captured; nothing otherwise."""
+
+
+def broken(self: Any, args: tuple, kwargs: dict) -> Any:
+    raise Break("Call to `torch._dynamo.graph_break()`", "graph_break() was called")
+
+
+def compiled_inside(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`compile` called while capturing: the function itself, since it is captured with its caller."""
+    return self.value(args[0]) if args else functools.partial(compile, **kwargs)
+
+
+Tracer.special = {**Tracer.special, is_compiling: lambda self, args, kwargs: True,
+                  is_dynamo_compiling: lambda self, args, kwargs: True, is_exporting: lambda self, args, kwargs: False,
+                  graph_break: broken, compile: compiled_inside}
+
+
+@contextlib.contextmanager
+def no_tracing() -> Iterator[None]:
+    before, busy.disabled = getattr(busy, "disabled", False), True
+    try:
+        yield
+    finally:
+        busy.disabled = before
+
+
+__all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
+           "is_dynamo_compiling", "is_exporting", "list_backends", "nested_compile_region", "reset", "set_stance", "substitute_in_graph",
+           "wrap_numpy"]

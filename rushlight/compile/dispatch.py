@@ -1,0 +1,226 @@
+"""The run time of a compiled function: try the entries of a point, translate on a miss, follow breaks, fall back.
+
+Read `Compiled.run` first: its loop is all that happens on a call.
+"""
+
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from ..capture.bytecode import decode
+from ..capture.instructions import Native
+from ..capture.loading import Uncapturable
+from ..capture.machine import NULL, Frame
+from ..capture.points import Continue, FrameState, Point, Points
+from ..capture.rebuild import NATIVE
+from ..capture.trace import Failed, Raised, capture
+from .config import config, counters
+from .policy import LOGS, Policy, explain_break, log
+
+# Translating is serial: the lock is held while a point is captured, never while compiled code runs.
+LOCK = threading.RLock()
+busy = threading.local()
+NATIVELY = object()
+everything: list = []  # weak references to all compiled functions, for reset()
+
+
+class RecompileLimit(RuntimeError):
+    """`Hard failure due to fullgraph=True`: PyTorch's FailOnRecompileLimitHit."""
+
+
+class Compiled:
+    """What one call of `compile` made: the function, its backend, and the points met so far."""
+
+    def __init__(self, function: FunctionType, backend: Callable, fullgraph: bool, dynamic: bool | None, first: tuple = ()):
+        self.function, self.backend = function, backend
+        self.fullgraph, self.dynamic, self.first = fullgraph, dynamic, first
+        self.binder: Callable | None = None
+        self.binder_defaults: Any = None
+        self.reset()
+
+    def reset(self) -> None:
+        self.points = Points()
+        self.graphs: list = []
+        self.breaks: list = []
+        self.recompiles: list = []
+        self.warned = False
+        self.start: Point | None = None
+        self.never: str | None = decode(self.function.__code__).unsupported
+        if self.function.__code__.co_flags & 0x20:
+            self.never = "generator function"
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def call(self, args: tuple, kwargs: dict) -> Any:
+        """Run the function on its arguments, compiled as far as that goes."""
+        if self.never is not None or getattr(busy, "tracing", False) or config.disable:
+            return self.function(*args, **kwargs)
+        function = self.function
+        if self.binder is None or function.__defaults__ is not self.binder_defaults:
+            self.make_binder()
+        roots = self.binder(*args, **kwargs)
+        start = self.start
+        if start is None:
+            start = self.start = self.first_point()
+        result = self.step(start, roots)
+        if result is NATIVELY:
+            return function(*args, **kwargs)
+        while type(result) is Continue:
+            point, roots = result.point, result.roots
+            result = self.step(point, roots)
+            if result is NATIVELY:
+                return self.run_natively(point, roots)
+        return result
+
+    def step(self, point: Point, roots: list) -> Any:
+        for entry in point.entries:
+            if entry.guard(*roots) is True:
+                entry.hits += 1
+                return self.execute(entry, point, roots)
+        return self.miss(point, roots)
+
+    def execute(self, entry: Any, point: Point, roots: list) -> Any:
+        result = entry.run(*roots)
+        if type(result) is Failed:
+            if entry.mutates:
+                raise result.error
+            return NATIVELY
+        return result
+
+    def miss(self, point: Point, roots: list) -> Any:
+        if point.skipped:
+            return NATIVELY
+        with LOCK:
+            for entry in point.entries:  # another thread may have made it
+                if entry.guard(*roots) is True:
+                    break
+            else:
+                entry = self.translate(point, roots)
+        return NATIVELY if entry is None else self.execute(entry, point, roots)
+
+    def translate(self, point: Point, roots: list) -> Any:
+        if len(point.entries) >= config.recompile_limit:
+            self.limit_hit(point, roots)
+            return None
+        if point.entries:
+            reasons = self.reasons(point, roots)
+            self.recompiles.append((point.where, reasons))
+            if "recompiles" in LOGS:
+                log.warning("Recompiling function %s in %s:%d\n    triggered by the following guard failure(s):\n%s", point.where[2],
+                            point.where[0], point.where[1], "\n".join(f"    - {reason}" for reason in reasons))
+            if config.error_on_recompile:
+                raise RecompileLimit("error_on_recompile: " + "; ".join(reasons))
+        busy.tracing = True
+        try:
+            policy = Policy(self, point)
+            policy.roots = roots
+            entry = capture(point, roots, policy)
+        except Raised:
+            return None
+        except Uncapturable as reason:
+            counters["uncapturable"][str(reason)] += 1
+            point.skipped = True
+            return None
+        finally:
+            busy.tracing = False
+        if "guards" in LOGS:
+            log.warning("%s", "\n".join(map(repr, entry.guards)))
+        point.entries.append(entry)
+        return entry
+
+    # -- what else can happen ----------------------------------------------------------------------------------------
+
+    def run_natively(self, point: Point, roots: list) -> Any:
+        """Go on from the middle of the frames with Python's own operations."""
+        machine = Native()
+        value: Any = None
+        error: BaseException | None = roots[point.error] if point.error is not None else None
+        machine.handled = roots[point.handled] if point.handled is not None else None
+        waiting = False
+        for state in point.frames:
+            frame = Frame(state.program, state.scope, state.function)
+            frame.pc = state.pc
+            frame.fast = [roots[item] if type(item) is int else NULL for item in state.fast]
+            frame.stack = [roots[item] if type(item) is int else NULL for item in state.stack]
+            try:
+                if error is not None:
+                    raised, error = error, None
+                    machine.unwind(frame, raised)
+                elif waiting:
+                    machine.deliver(frame, value)
+                value = machine.run(frame)
+            except BaseException as raised:
+                error = raised
+            waiting = True
+        if error is not None:
+            raise error
+        return value
+
+    def reasons(self, point: Point, roots: list) -> list[str]:
+        """For each entry, newest first, the guard that failed and the value that came."""
+        found = []
+        for number, entry in reversed(list(enumerate(point.entries))):
+            at = entry.guard.explain(*roots)
+            if type(at) is int:
+                guard = entry.guards.all[~at if at < 0 else at]
+                found.append(f"0/{number}: {guard.text()}")
+        return found
+
+    def limit_hit(self, point: Point, roots: list) -> None:
+        reasons = self.reasons(point, roots)
+        if self.fullgraph or config.fail_on_recompile_limit_hit:
+            raise RecompileLimit("Hard failure due to fullgraph=True: recompile_limit reached with "
+                                 f"{'fullgraph=True' if self.fullgraph else 'fail_on_recompile_limit_hit=True'}")
+        if not self.warned:
+            self.warned = True
+            filename, line, name = point.where
+            last = reasons[0] if reasons else "unknown"
+            log.warning("torch._dynamo hit config.recompile_limit (%d)\n   function: '%s' (%s:%d)\n   last reason: %s\n"
+                        "To log all recompilation reasons, use TORCH_LOGS=\"recompiles\".", config.recompile_limit, name, filename, line, last)
+
+    def first_point(self) -> Point:
+        function = self.function
+        code = function.__code__
+        program = decode(code)
+        count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+        fast = [at if at < count else None for at in range(len(program.names))]
+        state = FrameState(program, function.__globals__, function, 0, tuple(fast), ())
+        point = Point(self.points, (state,), [f"L[{name!r}]" for name in code.co_varnames[:count]])
+        point.function = function
+        return point
+
+    def make_binder(self) -> None:
+        """A function with the same parameters that returns them as a list: Python's own binding and its own errors."""
+        function = self.function
+        code = function.__code__
+        names = code.co_varnames
+        positional = code.co_argcount
+        defaults = function.__defaults__ or ()
+        parts = []
+        for at in range(positional):
+            parts.append(names[at] + ("=None" if at >= positional - len(defaults) else ""))
+            if at + 1 == code.co_posonlyargcount:
+                parts.append("/")
+        at = positional + code.co_kwonlyargcount
+        if code.co_flags & 4:
+            parts.append("*" + names[at])
+            at += 1
+        elif code.co_kwonlyargcount:
+            parts.append("*")
+        keyword_defaults = function.__kwdefaults__ or {}
+        for name in names[positional:positional + code.co_kwonlyargcount]:
+            parts.append(name + ("=None" if name in keyword_defaults else ""))
+        if code.co_flags & 8:
+            parts.append("**" + names[at])
+            at += 1
+        scope: dict = {}
+        exec(f"def bind({', '.join(parts)}): return [{', '.join(names[:at])}]", scope)
+        binder = scope["bind"]
+        binder.__defaults__, binder.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+        binder.__name__, binder.__qualname__ = function.__name__, function.__qualname__
+        self.binder, self.binder_defaults = binder, function.__defaults__
+
+
+NATIVE.machine = Native()
+__all__ = ["Compiled", "RecompileLimit", "explain_break"]

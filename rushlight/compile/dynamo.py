@@ -1,0 +1,61 @@
+"""`torch._dynamo`: the public names that scripts use."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from ..tensor import Tensor
+from .api import compile, find_backend, list_backends
+from .compiler import allow_in_graph, assume_constant_result, disable, graph_break, is_compiling, reset, substitute_in_graph
+from .config import config, counters
+from .explain import Explanation, explain
+from .policy import Unsupported
+from .dispatch import RecompileLimit
+
+
+def mark_dynamic(t: Tensor, index: Any, *, hint_override: Any = None, min: int | None = None, max: int | None = None,
+                 specialize_on: Any = None) -> None:
+    """Say that the size at `index` (an int or several) will vary: it is symbolic from the first call."""
+    for at in index if isinstance(index, (list, tuple)) else (index,):
+        t.__dict__.setdefault("_dynamo_dynamic_indices", set()).add(at % t.dim())
+        if min is not None or max is not None:
+            t.__dict__.setdefault("_dynamo_dynamic_range", {})[at % t.dim()] = (min, max)
+
+
+def maybe_mark_dynamic(t: Tensor, index: Any) -> None:
+    """As `mark_dynamic`, but code that fixes the size is no error."""
+    for at in index if isinstance(index, (list, tuple)) else (index,):
+        t.__dict__.setdefault("_dynamo_weak_dynamic_indices", set()).add(at % t.dim())
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """Say that the size at `index` (all, if None) never varies: every size gets its own graph."""
+    if index is None:
+        index = range(t.dim())
+    for at in index if hasattr(index, "__iter__") else (index,):
+        t.__dict__.setdefault("_dynamo_static_indices", set()).add(at % t.dim())
+
+
+def mark_unbacked(t: Tensor, index: Any, **options: Any) -> None:
+    """As `mark_dynamic`."""
+    mark_dynamic(t, index)
+
+
+def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None, disable: bool = False, **options: Any) -> Any:
+    """The old name of `compile`, as a decorator."""
+    return lambda fn: compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
+
+
+def lookup_backend(name: Any) -> Any:
+    return find_backend(name)
+
+
+def is_dynamo_supported() -> bool:
+    return True
+
+
+utils = SimpleNamespace(counters=counters)
+exc = SimpleNamespace(Unsupported=Unsupported, FailOnRecompileLimitHit=RecompileLimit, TorchDynamoException=RuntimeError)
+OptimizedModule: Any = None
+__all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "exc", "explain", "graph_break", "is_compiling",
+           "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "optimize", "reset",
+           "substitute_in_graph", "utils"]

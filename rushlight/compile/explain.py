@@ -1,0 +1,67 @@
+"""`explain(fn)(*args)`: how a call was captured, in a page."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .api import compile
+
+
+class Explanation:
+    """Graphs, breaks and guards of one call."""
+
+    def __init__(self, made: Any):
+        self.graphs = list(made.graphs)
+        self.graph_count = len(self.graphs)
+        self.break_reasons = [Reason(signal) for signal in made.breaks]
+        self.graph_break_count = max(self.graph_count - 1, 0)
+        self.op_count = sum(len(ops(graph)) for graph in self.graphs)
+        self.ops_per_graph = [ops(graph) for graph in self.graphs]
+        self.out_guards = [guard for point in made.points.found.values() for entry in point.entries for guard in entry.guards]
+        if made.start is not None:
+            self.out_guards = [guard for entry in made.start.entries for guard in entry.guards] + self.out_guards
+        self.compile_times = None
+
+    def __str__(self) -> str:
+        lines = [f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}", f"Op Count: {self.op_count}",
+                 "Break Reasons:"]
+        for number, reason in enumerate(self.break_reasons, 1):
+            lines += [f"  Break Reason {number}:", f"    Reason: {reason.reason}", "    User Stack:"]
+            lines += [f'      File "{filename}", line {line}, in {name}' for filename, line, name in reason.user_stack]
+        lines.append("Ops per Graph:")
+        for number, names in enumerate(self.ops_per_graph, 1):
+            lines.append(f"  Ops {number}: {', '.join(names)}")
+        lines.append(f"Out Guards: {len(self.out_guards)}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+class Reason:
+    """Why and where a graph ended."""
+
+    def __init__(self, signal: Any):
+        self.kind, self.reason, self.hint = signal.kind, f"{signal.kind}: {signal.reason}", signal.hint
+        self.user_stack = [frame.where for frame in reversed(signal.frames)]
+
+    def __repr__(self) -> str:
+        return self.reason
+
+
+def ops(graph: Any) -> list[str]:
+    return [getattr(node.target, "__name__", str(node.target)) for node in graph.graph.nodes if node.op.startswith("call")]
+
+
+def explain(f: Any, *extra: Any, **options: Any) -> Callable:
+    """Capture a call of `f` from scratch and report graphs, breaks and guards.
+
+    >>> import rushlight as torch
+    >>> from rushlight.compile.explain import explain
+    >>> explain(lambda x: torch.sin(x) + 1)(torch.zeros(2)).graph_count
+    1
+    """
+    def run(*args: Any, **kwargs: Any) -> Explanation:
+        compiled = compile(f, backend="eager", **options)
+        compiled(*args, **kwargs)
+        made = getattr(compiled, "_rushlight_compiled", None)
+        return Explanation(made)
+    return run(*extra) if extra else run
