@@ -19,6 +19,7 @@ from . import llvm, program
 from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
+from . import rules_contraction  # noqa: F401 (enters its rules)
 
 OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg",
              operator.pow: "pow", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",

@@ -1,0 +1,393 @@
+"""Matrix products: register-blocked microkernels over packed panels, generated for the host's vectors and known sizes.
+
+`External("matmul")` takes A (..., M, K) and B (..., K, N) with equal batch dims, both seen through any strides.  A tile of
+`rows` x `vectors` accumulators stays in registers over a block of K; panels are packed once, in parallel, where they are
+read often enough; small products read the matrices where they lie.
+"""
+
+import math
+from typing import NamedTuple
+
+from . import scalars
+from .arrays import External, Source
+from .externals import EMIT, Emitted
+from .ir import Function, Module, Type, Value
+from .runtime import Step
+
+I64, POINTER = Type("i64"), Type("ptr")
+DEPTH = 256  # of K that one pass of the microkernel goes over
+PARALLEL_WORK = 60_000  # multiplications
+
+
+class Shape(NamedTuple):
+    """How a product is cut up."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    rows: int  # of a tile
+    lanes: int
+    vectors: int  # a tile is lanes * vectors columns wide
+    row_block: int  # tiles of one task
+    column_block: int
+    pack_a: bool
+    pack_b: bool
+
+    @property
+    def width(self) -> int:
+        return self.lanes * self.vectors
+
+    @property
+    def row_tiles(self) -> int:
+        return -(-self.m // self.rows)
+
+    @property
+    def column_tiles(self) -> int:
+        return -(-self.n // self.width)
+
+
+class Operand(NamedTuple):
+    """Where a matrix lies: a frame slot, the offset and strides of batch, first and second dim."""
+
+    slot: int
+    offset: int
+    batch: tuple[tuple[int, int], ...]  # (extent, stride) per batch dim
+    first: int
+    second: int
+
+
+def choose(batch: int, m: int, n: int, k: int, a: Operand, b: Operand, lanes: int, registers: int) -> Shape:
+    vectors = 2 if n > lanes else 1
+    largest = (registers - 2 - vectors) // vectors if registers > 16 else 6 * 2 // vectors
+    largest = min(largest, 14)
+    candidates = range(min(largest, m), max(min(largest, m) // 2, 0), -1)
+    # Work wasted in the last tile of rows, against the loads that a low tile repeats.
+    rows = min(candidates, key=lambda r: -(-m // r) * r * (1 + 0.6 / r))
+    width = lanes * vectors
+    large = m * n * k > 1 << 18
+    pack_b = b.second != 1 and n > 1 or (large and m > 4 * rows and k * n > 1 << 14)
+    pack_a = large and n > 2 * width and m * k > 1 << 14
+    row_tiles, column_tiles = -(-m // rows), -(-n // width)
+    row_block = min(row_tiles, max(1, 168 // rows))
+    column_block = min(column_tiles, max(1, 512 // width))
+    while batch * -(-row_tiles // row_block) * -(-column_tiles // column_block) < 8 and (row_block > 1 or column_block > 1):
+        if row_block * rows >= column_block * width and row_block > 1 or column_block == 1:
+            row_block = -(-row_block // 2)
+        else:
+            column_block = -(-column_block // 2)
+    return Shape(batch, m, n, k, rows, lanes, vectors, row_block, column_block, pack_a, pack_b)
+
+
+class Product:
+    """Writes the functions of one matrix product."""
+
+    def __init__(self, module: Module, name: str, dtype: str, shape: Shape, a: Operand, b: Operand, c: Operand):
+        self.module, self.name, self.shape = module, name, shape
+        self.element = scalars.MEMORY[dtype]
+        self.size = scalars.SIZE[dtype]
+        self.a, self.b, self.c = a, b, c
+
+    # -- the innermost loop ------------------------------------------------------------------------------------------
+
+    def micro(self, rows: int, columns: int) -> str:
+        """void f(ptr a, ptr b, ptr c, i64 depth, i1 add): a tile of `rows` x `columns`, stored or added to."""
+        shape = self.shape
+        name = f"{self.name}_tile_{rows}_{columns}"
+        if name in self.module.functions:
+            return name
+        f = self.module.function(name, "void", [("a", POINTER), ("b", POINTER), ("c", POINTER), ("depth", I64), ("add", Type("i1"))],
+                                 "noinline nounwind", "internal", {"a": "noalias readonly", "b": "noalias readonly", "c": "noalias"})
+        a, b, c, depth, add = f.parameters
+        vector, scalar = Type(self.element, shape.lanes), Type(self.element)
+        vectors = -(-columns // shape.lanes)
+        a_row, a_step = (1, shape.rows) if shape.pack_a else (self.a.first, self.a.second)
+        b_step = shape.width if shape.pack_b else self.b.first
+        masks: list[Value | None] = []
+        for j in range(vectors):
+            left = columns - j * shape.lanes
+            masks.append(None if left >= shape.lanes else self.mask(f, left))
+        labels = ("loop", "done")
+        before = f.label
+        zero = f.constant(vector, 0.0).text
+        f.branch(labels[0])
+        f.block(labels[0])
+        k = Value(f, "%k", I64)
+        f.do(f"%k = phi i64 [ 0, %{before} ], [ %k.next, %{labels[0]} ]")
+        accumulators = {}
+        for i in range(rows):
+            for j in range(vectors):
+                f.do(f"%s{i}.{j} = phi {vector} [ {zero}, %{before} ], [ %t{i}.{j}, %{labels[0]} ]")
+                accumulators[i, j] = Value(f, f"%s{i}.{j}", vector)
+        row_base = f.address(b, k * b_step, self.element)
+        columns_of_b = []
+        for j in range(vectors):
+            pointer = f.address(row_base, f.i64(j * shape.lanes), self.element)
+            if masks[j] is None or shape.pack_b:
+                columns_of_b.append(f.load(vector, pointer, self.size))
+            else:
+                columns_of_b.append(self.masked_load(f, vector, pointer, masks[j]))
+        column_base = f.address(a, k * a_step, self.element)
+        for i in range(rows):
+            value = f.load(scalar, f.address(column_base, f.i64(i * a_row), self.element), self.size)
+            spread = f.splat(value, shape.lanes)
+            for j in range(vectors):
+                total = f.intrinsic("fmuladd", spread, columns_of_b[j], accumulators[i, j])
+                f.lines[-1] = f.lines[-1].replace(f"{total.text} =", f"%t{i}.{j} =", 1)
+        f.do("%k.next = add nuw nsw i64 %k, 1")
+        more = f.emit(Type("i1"), f"icmp slt i64 %k.next, {depth.text}")
+        f.branch_if(more, *labels)
+        f.block(labels[1])
+        f.branch_if(add, "old", "new")
+        for label in ("old", "new"):
+            f.block(label)
+            for i in range(rows):
+                for j in range(vectors):
+                    pointer = f.address(c, f.i64(i * self.c.first + j * shape.lanes), self.element)
+                    value = Value(f, f"%t{i}.{j}", vector)
+                    if masks[j] is None:
+                        if label == "old":
+                            value = value + f.load(vector, pointer, self.size)
+                        f.store(value, pointer, self.size)
+                    else:
+                        if label == "old":
+                            value = value + self.masked_load(f, vector, pointer, masks[j])
+                        self.masked_store(f, value, pointer, masks[j])
+            f.ret()
+        return name
+
+    def mask(self, f: Function, left: int) -> Value:
+        bits = ", ".join(f"i1 {'true' if i < left else 'false'}" for i in range(self.shape.lanes))
+        return Value(f, f"<{bits}>", Type("i1", self.shape.lanes))
+
+    def masked_load(self, f: Function, kind: Type, pointer: Value, mask: Value) -> Value:
+        symbol = f"llvm.masked.load.{kind.mangled}.p0"
+        f.module.declare(f"declare {kind} @{symbol}(ptr, {mask.type}, {kind})")
+        return f.emit(kind, f"call {kind} @{symbol}(ptr align {self.size} {pointer.text}, {mask}, {kind} zeroinitializer)")
+
+    def masked_store(self, f: Function, value: Value, pointer: Value, mask: Value) -> None:
+        symbol = f"llvm.masked.store.{value.type.mangled}.p0"
+        f.module.declare(f"declare void @{symbol}({value.type}, ptr, {mask.type})")
+        f.do(f"call void @{symbol}({value}, ptr align {self.size} {pointer.text}, {mask})")
+
+    # -- packing -----------------------------------------------------------------------------------------------------
+
+    def pack(self, label: str, operand: Operand, along: int, across: int, extent: int, width: int, target: int) -> str:
+        """Panels of `width` entries of the dim with stride `across`, each [k][width], zeros beyond `extent`."""
+        name, shape = f"{self.name}_pack_{label}", self.shape
+        f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        frame, begin, end = f.parameters
+        source = f.load(POINTER, f.address(frame, f.i64(operand.slot), "ptr"), 8)
+        packed = f.load(POINTER, f.address(frame, f.i64(target), "ptr"), 8)
+        panels, scalar = -(-extent // width), Type(self.element)
+
+        def panel(item: Value) -> None:
+            number = f.op("urem", item, f.i64(panels))
+            start = self.batch_start(f, operand, f.op("udiv", item, f.i64(panels)))
+            base = f.address(source, start + number * (width * across), self.element)
+            to = f.address(packed, item * (width * shape.k), self.element)
+            left = f.i64(extent) - number * width
+            present = (left < width).select(left, width) if extent % width else f.i64(width)
+            if across == 1:
+                self.copy_rows(f, base, to, along, width, present, extent % width != 0)
+                return
+
+            def block(low: Value) -> None:
+                high = low + DEPTH
+                high = (high < shape.k).select(high, shape.k)
+
+                def entry(i: Value) -> None:
+                    row = f.address(base, i * across, self.element)
+                    f.loop(low, high, 1, lambda k: f.store(
+                        f.load(scalar, f.address(row, k * along, self.element), self.size),
+                        f.address(to, k * width + i, self.element), self.size))
+
+                f.loop(f.i64(0), present, 1, entry)
+                if extent % width:
+                    f.loop(present, f.i64(width), 1, lambda i: f.loop(low, high, 1, lambda k: f.store(
+                        f.constant(scalar, 0.0), f.address(to, k * width + i, self.element), self.size)))
+
+            f.loop(f.i64(0), f.i64(shape.k), DEPTH, block)
+
+        f.loop(begin, end, 1, panel)
+        f.ret()
+        return name
+
+    def copy_rows(self, f: Function, base: Value, to: Value, along: int, width: int, present: Value, partial: bool) -> None:
+        """Rows that are contiguous in the source, a vector at a time."""
+        lanes = self.shape.lanes
+        vector = Type(self.element, lanes)
+        whole, rest = width // lanes, width % lanes
+
+        def row(k: Value) -> None:
+            source, target = f.address(base, k * along, self.element), f.address(to, k * width, self.element)
+            for j in range(whole + bool(rest)):
+                at = f.address(source, f.i64(j * lanes), self.element)
+                mask = None
+                if partial:
+                    mask = f.iota("i64", lanes) < f.splat(present - j * lanes, lanes)
+                elif j == whole:
+                    mask = self.mask(f, rest)
+                value = f.load(vector, at, self.size) if mask is None else self.masked_load(f, vector, at, mask)
+                into = f.address(target, f.i64(j * lanes), self.element)
+                if j == whole:
+                    self.masked_store(f, value, into, self.mask(f, rest))
+                else:
+                    f.store(value, into, self.size)
+
+        f.loop(f.i64(0), f.i64(self.shape.k), 1, row)
+
+    def batch_start(self, f: Function, operand: Operand, number: Value) -> Value:
+        """The element offset of a batch entry."""
+        total, rest = f.i64(operand.offset), number
+        dims = [(n, s) for n, s in operand.batch]
+        for i, (n, stride) in enumerate(reversed(dims)):
+            index = rest if i == len(dims) - 1 else f.op("urem", rest, f.i64(n))
+            if i < len(dims) - 1:
+                rest = f.op("udiv", rest, f.i64(n))
+            if stride:
+                total = total + index * stride
+        return total
+
+    # -- the tasks ---------------------------------------------------------------------------------------------------
+
+    def compute(self, a_slot: int, b_slot: int, a_batches: bool, b_batches: bool) -> str:
+        """void f(frame, begin, end) over blocks of tiles."""
+        name, shape = f"{self.name}_blocks", self.shape
+        f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        frame, begin, end = f.parameters
+        a = f.load(POINTER, f.address(frame, f.i64(a_slot), "ptr"), 8)
+        b = f.load(POINTER, f.address(frame, f.i64(b_slot), "ptr"), 8)
+        c = f.load(POINTER, f.address(frame, f.i64(self.c.slot), "ptr"), 8)
+        row_blocks, column_blocks = -(-shape.row_tiles // shape.row_block), -(-shape.column_tiles // shape.column_block)
+        one_pass = shape.k <= DEPTH + DEPTH // 2
+        depth = shape.k if one_pass else DEPTH
+
+        def task(item: Value) -> None:
+            row_number = f.op("urem", item, f.i64(row_blocks))
+            rest = f.op("udiv", item, f.i64(row_blocks))
+            column_number = f.op("urem", rest, f.i64(column_blocks))
+            batch = f.op("udiv", rest, f.i64(column_blocks))
+            if shape.pack_a:
+                a_base = f.address(a, batch * (shape.row_tiles * shape.rows * shape.k) if a_batches else f.i64(0), self.element)
+            else:
+                a_base = f.address(a, self.batch_start(f, self.a, batch), self.element)
+            if shape.pack_b:
+                b_base = f.address(b, batch * (shape.column_tiles * shape.width * shape.k) if b_batches else f.i64(0), self.element)
+            else:
+                b_base = f.address(b, self.batch_start(f, self.b, batch), self.element)
+            c_base = f.address(c, self.batch_start(f, self.c, batch), self.element)
+            first_row, first_column = row_number * shape.row_block, column_number * shape.column_block
+            last_row, last_column = first_row + shape.row_block, first_column + shape.column_block
+            last_row = (last_row < shape.row_tiles).select(last_row, shape.row_tiles)
+            last_column = (last_column < shape.column_tiles).select(last_column, shape.column_tiles)
+
+            def block(low: Value) -> None:
+                length = f.i64(depth) if one_pass else (f.i64(shape.k) - low).below(depth)
+                add = low > 0
+
+                def column(j: Value) -> None:
+                    if shape.pack_b:
+                        panel = f.address(b_base, j * (shape.width * shape.k) + low * shape.width, self.element)
+                    else:
+                        panel = f.address(b_base, low * self.b.first + j * shape.width, self.element)
+
+                    def tile(i: Value) -> None:
+                        if shape.pack_a:
+                            side = f.address(a_base, i * (shape.rows * shape.k) + low * shape.rows, self.element)
+                        else:
+                            side = f.address(a_base, low * self.a.second + i * (shape.rows * self.a.first), self.element)
+                        target = f.address(c_base, i * (shape.rows * self.c.first) + j * shape.width, self.element)
+                        self.call_tile(f, i, j, [side, panel, target, length, add])
+
+                    f.loop(first_row, last_row, 1, tile)
+
+                f.loop(first_column, last_column, 1, column)
+
+            f.loop(f.i64(0), f.i64(shape.k), depth, block)
+
+        f.loop(begin, end, 1, task)
+        f.ret()
+        return name
+
+    def call_tile(self, f: Function, i: Value, j: Value, args: list[Value]) -> None:
+        """Call the microkernel for a whole tile, or the one for the last row or column of tiles."""
+        shape = self.shape
+        last_rows, last_columns = shape.m % shape.rows, shape.n % shape.width
+
+        def by_columns(rows: int) -> None:
+            if not last_columns:
+                f.call(self.micro(rows, shape.width), None, *args)
+            elif shape.n < shape.width:
+                f.call(self.micro(rows, last_columns), None, *args)
+            else:
+                self.either(f, j < shape.column_tiles - 1,
+                            lambda: f.call(self.micro(rows, shape.width), None, *args),
+                            lambda: f.call(self.micro(rows, last_columns), None, *args))
+
+        if not last_rows:
+            by_columns(shape.rows)
+        elif shape.m < shape.rows:
+            by_columns(last_rows)
+        else:
+            self.either(f, i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: by_columns(last_rows))
+
+    def either(self, f: Function, condition: Value, yes: object, no: object) -> None:
+        tag = f.fresh("either")
+        f.branch_if(condition, f"{tag}.yes", f"{tag}.no")
+        for label, body in (("yes", yes), ("no", no)):
+            f.block(f"{tag}.{label}")
+            body()
+            f.branch(f"{tag}.end")
+        f.block(f"{tag}.end")
+
+
+def operand(source: Source, slot: int) -> Operand:
+    batch = tuple(zip(source.shape[:-2], source.strides[:-2]))
+    return Operand(slot, source.offset, batch, source.strides[-2], source.strides[-1])
+
+
+def emit_matmul(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
+    a, b = operand(sources[0], 0), operand(sources[1], 1)
+    *batch_dims, m, k = sources[0].shape
+    n, batch = sources[1].shape[-1], math.prod(batch_dims)
+    lanes = bits // (8 * scalars.SIZE[array.dtype])
+    shape = choose(batch, m, n, k, a, b, lanes, 32 if bits == 512 else 16)
+    c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
+    writer = Product(module, name, array.dtype, shape, a, b, c)
+    buffers, scratch, steps = [sources[0].buffer, sources[1].buffer, out], [], []
+    many_a, many_b = any(s for _, s in a.batch), any(s for _, s in b.batch)
+    slots = {"a": 0, "b": 1}
+    packs = []
+    for label, wanted, many, tiles, width in (("a", shape.pack_a, many_a, shape.row_tiles, shape.rows),
+                                              ("b", shape.pack_b, many_b, shape.column_tiles, shape.width)):
+        if wanted:
+            slots[label] = len(buffers)
+            buffers.append(f"{name}_{label}")
+            panels = tiles * (batch if many else 1)
+            scratch.append((f"{name}_{label}", panels * width * k * scalars.SIZE[array.dtype]))
+            packs.append((label, panels))
+    work = batch * m * n * k
+    if shape.pack_a:
+        writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"])
+    if shape.pack_b:
+        writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"])
+    for label, panels in packs:
+        grain = -(-panels // 8) if work >= PARALLEL_WORK and panels * k * 16 > 30_000 else panels
+        steps.append(Step(f"{name}_pack_{label}", buffers, panels, grain))
+    writer.compute(slots["a"], slots["b"], many_a, many_b)
+    tasks = batch * -(-shape.row_tiles // shape.row_block) * -(-shape.column_tiles // shape.column_block)
+    grain = tasks if work < PARALLEL_WORK else max(1, tasks // 16)
+    steps.append(Step(f"{name}_blocks", buffers, tasks, grain))
+    return Emitted(steps, scratch)
+
+
+def contiguous_batch(dims: list[int], inner: int) -> list[int]:
+    strides, step = [], inner
+    for n in reversed(dims):
+        strides.append(step)
+        step *= n
+    return strides[::-1]
+
+
+EMIT["matmul"] = emit_matmul

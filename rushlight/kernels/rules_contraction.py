@@ -1,0 +1,77 @@
+"""Rules of matrix products and what is made of them."""
+
+import math
+from typing import Any
+
+from .arrays import Array, broadcast_shapes
+from .make import Maker, Unsupported
+from .rules import RULES, only, rule
+
+
+def product(make: Maker, a: Array, b: Array) -> Array:
+    """A (..., M, K) times B (..., K, N) with broadcasting batch dims."""
+    if a.dtype != b.dtype or a.dtype not in ("float16", "bfloat16", "float32", "float64"):
+        raise Unsupported(f"a product of {a.dtype} and {b.dtype}")
+    if a.shape[-1] != b.shape[-2]:
+        raise Unsupported("inner sizes differ")
+    if a.dtype in ("float16", "bfloat16"):
+        return make.cast(product(make, make.cast(a, "float32"), make.cast(b, "float32")), a.dtype)
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if math.prod(batch) > 1 and b.ndim == 2:
+        # One tall product instead of a batch of low ones.
+        return make.reshape(product(make, make.reshape(a, (-1, k)), b), (*batch, m, n))
+    if m == 1 or n == 1:
+        return dots(make, a, b)
+    return make.external("matmul", [make.expand(a, (*batch, m, k)), make.expand(b, (*batch, k, n))], (*batch, m, n), a.dtype)
+
+
+def dots(make: Maker, a: Array, b: Array) -> Array:
+    """A product with one row or column, as sums of elementwise products (fused with its neighbours)."""
+    if a.shape[-2] == 1:
+        left, right = make.unsqueeze(make.reshape(a, (*a.shape[:-2], a.shape[-1])), -2), transposed(make, b)
+    else:
+        left, right = a, make.unsqueeze(make.reshape(b, (*b.shape[:-2], b.shape[-2])), -2)
+    total = make.reduce("sum", make.point("mul", left, right), -1)
+    return make.unsqueeze(total, -2 if a.shape[-2] == 1 else -1)
+
+
+def transposed(make: Maker, a: Array) -> Array:
+    return make.permute(a, [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2])
+
+
+@rule("matmul", "_mm", "mm", "bmm", "__matmul__", "dot", "mv")
+def matmul(make: Maker, input: Array, other: Array, *, out: None = None) -> Array:
+    only(out=out)
+    if not input.ndim or not other.ndim:
+        raise Unsupported("0-d operands are an error")
+    a = make.unsqueeze(input, 0) if input.ndim == 1 else input
+    b = make.unsqueeze(other, 1) if other.ndim == 1 else other
+    result = product(make, a, b)
+    shape = list(result.shape)
+    if other.ndim == 1:
+        del shape[-1]
+    if input.ndim == 1:
+        del shape[-1 if other.ndim == 1 else -2]
+    return make.reshape(result, tuple(shape))
+
+
+@rule("linear")
+def linear(make: Maker, input: Array, weight: Array, bias: Any = None) -> Array:
+    if weight.ndim != 2:
+        raise Unsupported("a weight that is no matrix")
+    result = matmul(make, input, transposed(make, weight))
+    return result if bias is None else make.point("add", result, bias)
+
+
+def scaled(make: Maker, array: Array, factor: Any) -> Array:
+    return array if factor == 1 else make.point("mul", array, factor)
+
+
+@rule("addmm", "addmv", "baddbmm")
+def addmm(make: Maker, input: Array, mat1: Array, mat2: Array, beta: Any = 1, alpha: Any = 1) -> Array:
+    total = scaled(make, matmul(make, mat1, mat2), alpha)
+    return total if beta == 0 else make.point("add", scaled(make, input, beta), total)
+
+
+RULES["rmatmul"] = lambda make, input, other: matmul(make, other, input)
