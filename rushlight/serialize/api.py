@@ -84,8 +84,11 @@ def read(source, location):
         return read_torch(source, archive, location)
     if head.startswith(MAGIC):
         return read_npy(source)
+    # before the magic bytes of others: a header's length may look like any of them
+    if source.name.endswith(".safetensors") or (head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= source.size - 8):
+        return read_safetensors(source)
     refuse_known(source, head)
-    if source.name.endswith(".safetensors") or head[8:9] == b"{":
+    if head[8:9] == b"{":
         return read_safetensors(source)
     raise source.error(f"unknown format: expected a torch file, .safetensors, .npy or .npz, got bytes that start with {head[:8]!r}",
                        "a partial or wrong download? look at its first bytes")
@@ -106,5 +109,5 @@ def refuse_known(source, head):
         raise source.error("a compressed file: expected it unpacked", "unpack it first (gunzip, unxz, zstd -d)")
     if head.startswith(b"version https://git-lfs"):
         raise source.error("a Git LFS pointer: expected the file itself", "run git lfs pull")
-    if head.lstrip()[:1] == b"<":
+    if head.lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise source.error("an HTML page: expected a saved file", "the download needs a login or another address")

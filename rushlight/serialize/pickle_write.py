@@ -80,10 +80,10 @@ class Writer:
                 self.tensor(value, path, depth)
                 self.remember(value)
         elif kind in CONTAINERS:
-            if self.get(id(value)):
-                return
             if id(value) in self.open:
                 raise ValueError(f"{self.where}: cannot save {path}: it contains itself")
+            if self.get(id(value)):
+                return
             if depth > DEPTH:
                 raise ValueError(f"{self.where}: cannot save {path[:80]}...: containers nested deeper than {DEPTH}")
             self.open.add(id(value))

@@ -25,7 +25,8 @@ class Source:
             self.start, self.size, self.owned = 0, os.fstat(self.stream.fileno()).st_size, True
         else:
             self.name = shown(str(getattr(file, "name", None) or f"<{type(file).__name__}>"))
-            self.stream, self.start, self.size = file, *self.measure(file)
+            self.stream = file
+            self.start, self.size = self.measure(file)
 
     def open_regular(self, file):
         """Open a path that is a regular file; FormatError for a directory, FIFO, device or socket, FileNotFoundError for none."""

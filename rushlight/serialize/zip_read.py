@@ -167,13 +167,18 @@ class Archive:
                              "if you trust it, unpack it with other tools and save it anew")
 
     def array(self, name):
-        """A record's bytes as a writable uint8 array, its checksum verified (not for a mapped file)."""
-        record = self.records[name]
-        what = f"record '{shown(name)}'"
+        """A record's bytes as a writable uint8 array. Its checksum is verified, unless the file is mapped: that would read it all."""
+        record, source = self.records[name], self.source
+        if record.method == STORED and source.mapped and source.owned:
+            return source.array(record.data, record.size, f"record '{shown(name)}'")
+        return self.verified(record)
+
+    def verified(self, record):
+        """A record's bytes, read and checked."""
+        what = f"record '{shown(record.name)}'"
         if record.method == STORED:
-            data = self.source.array(record.data, record.size, what)
-            if self.source.mapped and self.source.owned:
-                return data
+            data = np.empty(record.size, np.uint8)
+            self.source.read_into(record.data, data, what)
         else:
             data = self.inflate(record, what)
         if zlib.crc32(data) != record.crc:
@@ -199,5 +204,5 @@ class Archive:
         return data
 
     def read(self, name):
-        """A record's bytes."""
-        return self.array(name).tobytes()
+        """A record's bytes, checked."""
+        return self.verified(self.records[name]).tobytes()
