@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 from rushlight import ops
@@ -31,11 +30,6 @@ class LazyModuleMixin:
         super().__init__(*args, **kwargs)
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)  # type: ignore[attr-defined]
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)  # type: ignore[attr-defined]
-        warnings.warn(
-            "Lazy modules are a new feature under heavy development so changes to the API or functionality can "
-            "happen at any moment.",
-            stacklevel=3,
-        )
 
     def _lazy_load_hook(
         self,
@@ -83,8 +77,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     """Linear whose `in_features` is the last size of its first input.
 
     Example:
-        >>> import rushlight as torch, warnings
-        >>> warnings.simplefilter("ignore")
+        >>> import rushlight as torch
         >>> layer = torch.nn.LazyLinear(4)
         >>> layer(torch.randn(2, 3)).shape, layer
         (torch.Size([2, 4]), Linear(in_features=3, out_features=4, bias=True))
