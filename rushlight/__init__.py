@@ -1,14 +1,122 @@
-"""Rushlight: a PyTorch-shaped deep-learning framework in Python."""
-from .core import dtypes, modes
-from .core.dtypes import *
-from .core.dtypes import dtype, finfo, iinfo, bool, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128
-from .core.modes import no_grad, enable_grad, set_grad_enabled, inference_mode, get_default_dtype, set_default_dtype
-from .core.size import Size
-from .core.devices import device
-from .tensor import Tensor
-from .autograd import api
-from . import ops
-from .ops import TORCH
+"""Rushlight: a PyTorch-shaped deep-learning framework in Python. `import rushlight as torch` runs ordinary CPU PyTorch code.
 
-is_grad_enabled = modes.grad_enabled
-globals().update(TORCH)
+What every program needs is imported here; the rest (nn, optim, compile, ...) loads when its name is first used.
+"""
+import importlib
+
+from . import autograd, ops
+from .autograd.graph import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .core import dtypes, modes
+from .core.devices import device
+from .core.dtypes import (bfloat16, bool, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
+                          half, iinfo, int, int8, int16, int32, int64, long, short, uint8, uint16, uint32, uint64)
+from .core.errors import OutOfMemoryError
+from .core.layouts import (channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, sparse_coo, sparse_csr,
+                           strided)
+from .core.modes import enable_grad, get_default_dtype, inference_mode, no_grad, set_default_dtype, set_grad_enabled
+from .core.promotion import can_cast, promote_types
+from .core.size import Size
+from .tensor import Tensor
+
+__version__ = "0.1.0"
+is_grad_enabled, is_inference_mode_enabled = modes.grad_enabled, modes.inference_enabled
+inf, nan, pi, e, newaxis = ops.INF, ops.NAN, ops.PI, ops.E, None
+globals().update(ops.TORCH)
+
+# Public names by the module of ours that has them, loaded on first use.
+MODULES = {name: name for name in (
+    "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed", "distributions", "export", "fft", "func", "jit", "linalg", "mps",
+    "nn", "onnx", "optim", "random", "serialize", "special", "static", "testing", "utils", "version", "xpu", "_dynamo", "hub", "sparse", "types",
+    "overrides", "mtia", "profiler", "fx", "masked", "return_types")}
+NAMES = {"save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp",
+         "is_autocast_enabled": "amp", "is_autocast_cpu_enabled": "amp", "get_autocast_dtype": "amp", "set_autocast_enabled": "amp",
+         "set_num_threads": "threads", "get_num_threads": "threads", "set_num_interop_threads": "threads", "get_num_interop_threads": "threads",
+         "use_deterministic_algorithms": "threads", "are_deterministic_algorithms_enabled": "threads", "cond": "func", "while_loop": "func"}
+
+
+def __getattr__(name):
+    if name in NAMES:
+        value = getattr(importlib.import_module("." + NAMES[name], __name__), name)
+        globals()[name] = value
+        return value
+    if name in MODULES:
+        try:
+            return importlib.import_module("." + name, __name__)
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module 'rushlight' has no attribute '{name}'" + near(name), name=name, obj=None)
+
+
+def near(name):
+    """The hint for a mistyped name."""
+    import difflib
+    close = difflib.get_close_matches(name, [*globals(), *NAMES, *MODULES], 1)
+    return f". Did you mean: '{close[0]}'?" if close else ""
+
+
+def __dir__():
+    return sorted({*globals(), *NAMES, *MODULES})
+
+
+def is_tensor(obj):
+    """Whether an object is a tensor.
+
+    >>> import rushlight as torch
+    >>> torch.is_tensor(torch.ones(1)), torch.is_tensor([1])
+    (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input):
+    """Whether a tensor's dtype is a floating point one."""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """Whether a tensor's dtype is complex."""
+    return input.is_complex()
+
+
+def numel(input):
+    """The number of elements of a tensor."""
+    return input.numel()
+
+
+def get_default_device():
+    """The CPU."""
+    return device("cpu")
+
+
+def set_default_device(device):
+    """Only the CPU can be set."""
+    from .core.devices import require_cpu
+    require_cpu(device)
+
+
+def result_type(tensor1, tensor2):
+    """The dtype of arithmetic between two tensors or numbers.
+
+    >>> import rushlight as torch
+    >>> torch.result_type(torch.tensor([1, 2]), 1.0)
+    torch.float32
+    """
+    from .core.promotion import result_dtype
+    return result_dtype((tensor1, tensor2))
+
+
+def set_default_tensor_type(t):
+    """Set the default dtype by an old tensor type, such as torch.DoubleTensor or its name."""
+    name = t if isinstance(t, str) else t.__name__
+    set_default_dtype(next(d for d in dtypes.ALL if d.tensor_name == name.split(".")[-1]))
+
+
+def typename(obj):
+    """The name of a tensor's type, as 'torch.FloatTensor'."""
+    return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__name__}"
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    """False."""
+    return False

@@ -1,2 +1,25 @@
-"""Reverse-mode differentiation over the recorded graph: nodes, the engine, and what users do with them."""
+"""Reverse-mode differentiation over the recorded graph: nodes, the engine, and what users do with them.
+
+`rushlight.autograd` is what `torch.autograd` is. The engine is in engine.py, the base of all nodes in node.py.
+"""
+import importlib
+
+from . import function, graph
 from .api import backward, grad
+from .function import Function
+from .graph import Variable, detect_anomaly, set_detect_anomaly, track_lines
+from ..core.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+LAZY = {"functional": "functional", "checkpoint": "checkpoint", "gradcheck": "finite_differences",
+        "gradgradcheck": "finite_differences", "GradcheckError": "finite_differences"}
+
+
+def __getattr__(name):
+    if name in LAZY:
+        module = importlib.import_module("." + LAZY[name], __name__)
+        value = module if name in ("functional", "checkpoint") else getattr(module, name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")
+
+

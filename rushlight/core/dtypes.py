@@ -81,7 +81,8 @@ ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16,
            "cfloat": complex64, "cdouble": complex128}
 BY_NAME = {d.name: d for d in ALL}
 BY_NUMPY = {d.numpy: d for d in ALL}
-PYTHON_TYPES = {builtins.bool: bool, int: int64, float: float32, complex: complex64}
+PYTHON_TYPES = {builtins.bool: bool, builtins.int: int64, builtins.float: float32, complex: complex64}
+
 
 
 def getdtype(name):
@@ -129,9 +130,9 @@ class finfo(Info):
         real = from_default.to_real()
         info = ml_dtypes.finfo(real.numpy) if real is bfloat16 else np.finfo(real.numpy)
         self.bits, self.dtype = real.itemsize * 8, real.name
-        self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
-        self.tiny = self.smallest_normal = float(info.smallest_normal)
-        self.resolution = float(info.resolution)
+        self.eps, self.max, self.min = builtins.float(info.eps), builtins.float(info.max), builtins.float(info.min)
+        self.tiny = self.smallest_normal = builtins.float(info.smallest_normal)
+        self.resolution = builtins.float(info.resolution)
 
 
 class iinfo(Info):
@@ -149,4 +150,7 @@ class iinfo(Info):
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo' "
                             f"{type.name}" if type.category != BOOL else "torch.bool is not supported by torch.iinfo")
         info = np.iinfo(type.numpy)
-        self.bits, self.dtype, self.min, self.max = info.bits, type.name, int(info.min), int(info.max)
+        self.bits, self.dtype, self.min, self.max = info.bits, type.name, builtins.int(info.min), builtins.int(info.max)
+
+
+half, float, double, short, int, long, cfloat, cdouble = ALIASES.values()

@@ -1,15 +1,18 @@
 """The ops: records (record.py), the generator of their eager code (generate.py), and one file per family."""
+import math
 import warnings
 
 from . import dispatch, pointwise, view, reduction, contraction, convert, creation
-from . import splitting, indexing, joining, gathering, extrema, random
-from . import activation, softmax, linear, functional
+from . import splitting, indexing, joining, gathering, extrema, random, complex, shaping
+from . import activation, softmax, linear, dropout, loss, class_loss, functional
 from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
 
 # NumPy warns of 1/0 and the like from the frames of our kernels and rules; PyTorch does not. See also dispatch.recover.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"rushlight\.")
 attach_all()
 functional.publish()
+
+INF, NAN, PI, E = math.inf, math.nan, math.pi, math.e
 
 
 def __getattr__(name):

@@ -34,7 +34,12 @@ def unary(kernel, grad, node=None, name=None, where="nn", promote="same"):
     return make
 
 
+FLOAT32, ZERO = np.dtype(np.float32), np.zeros((), np.float32)
+
+
 def relu_kernel(input):
+    if input.dtype is FLOAT32:
+        return np.maximum(input, ZERO)  # 0.3 us less than with a Python number
     if input.dtype.kind == "b":
         raise RuntimeError("Boolean inputs not supported for relu")
     return np.maximum(input, 0)

@@ -8,6 +8,7 @@ import numbers
 
 import numpy as np
 
+from ..autograd.function import rebase_hook
 from ..autograd.node import Packed, alias, rare_of, user_frame
 from ..core import dtypes, modes
 from ..core.promotion import can_cast, result_dtype
@@ -500,3 +501,4 @@ def refresh_view(view, base):
 
 NAMES["general"], NAMES["recover"], NAMES["general_operator"] = general, recover, general_operator
 NAMES["as_view"] = as_view
+rebase_hook.append(rebase)

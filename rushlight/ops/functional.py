@@ -5,6 +5,7 @@ The names are set by `publish`, once all ops are recorded.  Read `SHARED` first.
 import difflib
 
 from .attach import FUNCTIONAL, TORCH
+from .dropout import TORCH_FORMS
 from .dispatch import inplace as write_in_place
 from .softmax import implicit_dim, prepared
 
@@ -73,6 +74,7 @@ def publish():
     global plain_relu
     plain_relu = TORCH["relu"]
     FUNCTIONAL.update(relu=relu, threshold=threshold, softmax=softmax, log_softmax=log_softmax)
+    TORCH.update(TORCH_FORMS)
     for name in "relu celu selu rrelu threshold".split():
         TORCH[name + "_"] = in_place(name, TORCH[name])
     for name in "elu hardtanh leaky_relu".split():

@@ -1,0 +1,4 @@
+"""`torch.fft`: the public place of the Fourier transforms (rushlight/ops)."""
+from .ops import FFT
+
+globals().update(FFT)

@@ -1,0 +1,44 @@
+"""How many threads kernels may use, and the switch for deterministic algorithms (ours always are)."""
+import os
+
+
+class Threads:
+    """Process-wide settings."""
+
+    count = int(os.environ.get("RUSHLIGHT_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+    interop = os.cpu_count() or 1
+    deterministic = False
+
+
+def get_num_threads():
+    """The number of threads that one op may use."""
+    return Threads.count
+
+
+def set_num_threads(count):
+    """Set the number of threads that one op may use; NumPy's BLAS keeps the number it started with."""
+    if not isinstance(count, int) or count <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    Threads.count = count
+
+
+def get_num_interop_threads():
+    """The number of threads for parallel ops; kept for programs that read it."""
+    return Threads.interop
+
+
+def set_num_interop_threads(count):
+    """Accepted for programs that call it."""
+    if not isinstance(count, int) or count <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    Threads.interop = count
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Accepted: every op is deterministic for a fixed number of threads."""
+    Threads.deterministic = bool(mode)
+
+
+def are_deterministic_algorithms_enabled():
+    """What `use_deterministic_algorithms` set."""
+    return Threads.deterministic

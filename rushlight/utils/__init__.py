@@ -1,0 +1,1 @@
+"""`torch.utils`: data, checkpoint, and what else programs import from there."""
