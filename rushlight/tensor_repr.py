@@ -27,9 +27,10 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
     of a line, one of the profiles 'default', 'short', 'full', and whether to use scientific notation (None: as fits).
 
     >>> import rushlight as torch
-    >>> with torch.printoptions(precision=2):
-    ...     print(torch.tensor([1.12345]))
+    >>> torch.set_printoptions(precision=2)
+    >>> torch.tensor([1.12345])
     tensor([1.12])
+    >>> torch.set_printoptions(profile="default")
     """
     if profile in PROFILES:
         Options.precision, Options.threshold, Options.edgeitems, Options.linewidth = PROFILES[profile]
@@ -42,8 +43,8 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
 def get_printoptions():
     """The print options, as a dict.
 
-    >>> import rushlight as torch
-    >>> torch.get_printoptions()["precision"]
+    >>> from rushlight.tensor_repr import get_printoptions
+    >>> get_printoptions()["precision"]
     4
     """
     return {name: getattr(Options, name) for name in ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")}

@@ -178,7 +178,8 @@ def general_primitive(op, bound):
         if rule == "first":
             dtype = compute
         elif rule == "kernel":
-            dtype = compute if widen and result.dtype == np.float32 else dtypes.BY_NUMPY[result.dtype]
+            kept = widen and result.dtype == np.float32 and op.family != "cast"  # a cast of a half type may want float32
+            dtype = compute if kept else dtypes.BY_NUMPY[result.dtype]
         else:
             dtype = rule
         if result.dtype != dtype.numpy:
