@@ -13,7 +13,7 @@ OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module",
 RANDOM = frozenset(
     "rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal poisson dropout "
     "alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu gumbel_softmax "
-    "manual_seed print setitem setattr delitem".split()
+    "_dropout_noise _rrelu_noise manual_seed print setitem setattr delitem".split()
 )
 
 
