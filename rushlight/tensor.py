@@ -53,7 +53,6 @@ class Meta:
     post_hooks = None  # post-accumulate-grad hooks, by id
     retains_grad = False
     inference = False
-    is_parameter = False
     accumulator = None  # weak reference to the leaf's AccumulateGrad node
     name = None
     gradient_dtype = None
@@ -370,7 +369,7 @@ class Tensor:
     @property
     def data(self):
         """The values without history; writes through it are not seen by autograd."""
-        tensor = new(type(self) if type(self) is not Tensor else Tensor)
+        tensor = new(Tensor if type(self) is Parameter else type(self))
         tensor._array, tensor._dtype, tensor._requires_grad = self._array, self._dtype, False
         tensor._node = tensor._grad = tensor._meta = None
         return tensor
@@ -529,8 +528,6 @@ class Tensor:
         twin._dtype, twin._requires_grad, twin._node = self._dtype, self._requires_grad, None
         twin._meta = None
         memo[id(self)] = twin
-        if self._meta is not None and self._meta.is_parameter:
-            meta_of(twin).is_parameter = True
         import copy
         twin._grad = None if self._grad is None else copy.deepcopy(self._grad, memo)
         if self.__dict__:
@@ -540,21 +537,59 @@ class Tensor:
     def __reduce_ex__(self, protocol):
         if self._node is not None:
             raise RuntimeError("Cannot pickle a tensor that has a grad_fn (a non-leaf): pickle tensor.detach() instead")
-        is_parameter = self._meta is not None and self._meta.is_parameter
         array = self._array
         if self._dtype is dtypes.bfloat16:
             array = array.view(np.uint16)
-        return rebuild, (type(self), array, self._dtype, self._requires_grad, is_parameter, dict(self.__dict__))
+        return rebuild, (type(self), array, self._dtype, self._requires_grad, dict(self.__dict__))
 
 
-def rebuild(kind, array, dtype, requires_grad, is_parameter, attributes):
+class ParameterType(type):
+    """Makes `isinstance(x, Parameter)` true also for tensors of other classes marked with `_is_param`."""
+
+    def __instancecheck__(cls, instance):
+        return type(instance) is cls or type.__instancecheck__(cls, instance) or (
+            cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False))
+
+
+class Parameter(Tensor, metaclass=ParameterType):
+    """A tensor that is a module's parameter: it requires grad by default and is found by `Module.parameters()`.
+
+    data: the values, whose memory is shared, without their history; None makes an empty tensor.
+    Every fast path that asks for a plain Tensor also takes this class, so parameters cost no more than tensors.
+
+    >>> import rushlight as torch
+    >>> p = torch.nn.Parameter(torch.zeros(2))
+    >>> p.requires_grad, isinstance(p, torch.nn.Parameter), isinstance(torch.zeros(2), torch.nn.Parameter)
+    (True, True, False)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data=None, requires_grad=True):
+        if data is None:
+            data = wrap(np.empty(0, modes.Defaults.dtype.numpy))
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter data has to be a tensor, but got {type(data).__name__}")
+        parameter = new(cls)
+        parameter._array, parameter._dtype, parameter._requires_grad = data._array, data._dtype, False
+        parameter._node = parameter._grad = parameter._meta = None
+        if requires_grad:
+            parameter.requires_grad = True
+        return parameter
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+
+PLAIN = (Tensor, Parameter)
+
+
+def rebuild(kind, array, dtype, requires_grad, attributes):
     """What pickle calls: a leaf with these values."""
     tensor = new(kind)
     tensor._array = array.view(dtype.numpy) if dtype is dtypes.bfloat16 else array
     tensor._dtype, tensor._requires_grad = dtype, requires_grad
     tensor._node = tensor._grad = tensor._meta = None
-    if is_parameter:
-        meta_of(tensor).is_parameter = True
     if attributes:
         tensor.__dict__.update(attributes)
     return tensor

@@ -197,8 +197,8 @@ def format_tensor(tensor, tensor_contents=None):
     >>> torch.arange(3.0) / 3
     tensor([0.0000, 0.3333, 0.6667])
     """
-    array, dtype, kind, meta = tensor._array, tensor._dtype, type(tensor), tensor._meta
-    parameter = meta is not None and meta.is_parameter
+    array, dtype, kind = tensor._array, tensor._dtype, type(tensor)
+    parameter = kind.__name__ == "Parameter" or getattr(tensor, "_is_param", False)
     plain = kind.__name__ == "Tensor" or kind.__name__ == "Parameter"
     prefix = "tensor(" if plain else kind.__name__ + "("
     default, suffixes = modes.get_default_dtype(), []

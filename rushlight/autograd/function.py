@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import modes
 from ..core.size import broadcast_shapes
-from ..tensor import OutputEdge, Tensor, asarray, counter_of, meta_of, new, tick, wrap
+from ..tensor import PLAIN, OutputEdge, Tensor, asarray, counter_of, meta_of, new, tick, wrap
 from .node import Freed, Node, Packed, alias, rare_of, user_frame
 
 LEGACY = ("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward "
@@ -228,7 +228,7 @@ class Function(metaclass=FunctionMeta):
     def apply(cls, *args, **kwargs):
         """Run the function and record it."""
         for value in args:
-            if isinstance(value, Tensor) and type(value) is not Tensor and hasattr(type(value), "__function__"):
+            if isinstance(value, Tensor) and type(value) not in PLAIN and hasattr(type(value), "__function__"):
                 return type(value).__function__(cls, args, kwargs)
         separate = cls.setup_context is not Function.setup_context
         node = cls.node_class(args)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import modes
 from ..graph import Graph, Node
-from ..tensor import Tensor, new, root_of, storage_array, wrap
+from ..tensor import Parameter, Tensor, new, root_of, storage_array, wrap
 from .calling import Calls
 from .loading import SCALARS, Pending, is_library
 from .machine import Break
@@ -157,7 +157,7 @@ class Tensors(Calls):
     def tensor_guard(self, source: Source, raw: Tensor) -> None:
         kind = type(raw)
         name = source.name
-        if kind is not Tensor:
+        if kind is not Tensor and kind is not Parameter:
             self.subclass_tensor(source, raw)
         self.guards.add("tensor", source, "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and ({v}._node is None) is {3}",
                         kind, raw._dtype, raw._requires_grad, raw._node is None, words=f"tensor {name!r}: {raw._dtype}, requires_grad={raw._requires_grad}")
@@ -173,13 +173,10 @@ class Tensors(Calls):
         else:
             self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
                             words=f"tensor {name!r} size == {list(shape)}")
-        if raw._meta is not None and (raw._meta.inference or raw._meta.is_parameter):
-            self.guards.add("meta", source, "{v}._meta is not None and {v}._meta.inference is {0} and {v}._meta.is_parameter is {1}",
-                            raw._meta.inference, raw._meta.is_parameter)
-        elif raw._meta is not None:
-            self.guards.add("meta", source, "{v}._meta is None or not ({v}._meta.inference or {v}._meta.is_parameter)")
+        if raw._meta is not None and raw._meta.inference:
+            self.guards.add("meta", source, "{v}._meta is not None and {v}._meta.inference")
         else:
-            self.guards.add("meta", source, "{v}._meta is None or not ({v}._meta.inference or {v}._meta.is_parameter)")
+            self.guards.add("meta", source, "{v}._meta is None or not {v}._meta.inference")
         for other in self.inputs:
             if other.real is not raw and self.may_alias(other.source, source):
                 self.guards.add("alias", source, "{v} is not {0}", others=(other.source,))

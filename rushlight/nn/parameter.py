@@ -1,9 +1,4 @@
-"""Parameters and buffers: tensors that a Module registers when they are assigned to it.
-
-A Parameter made here is a plain Tensor with a flag, not an instance of a subclass: a subclass on the right of `+`
-costs CPython 240 ns, and every fast path asks `type(x) is Tensor`. `isinstance(p, Parameter)` reads the flag. Only a
-user's own subclass of Parameter, and the uninitialised tensors of lazy modules, are real subclasses.
-"""
+"""Parameters and buffers: tensors that a Module registers when they are assigned to it. The class Parameter itself is in tensor.py."""
 
 from __future__ import annotations
 
@@ -11,55 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.tensor import Tensor, meta_of, wrap
+from rushlight.tensor import Parameter, Tensor
 
 
 def is_parameter(value: object) -> bool:
-    """Whether `value` is a tensor that carries the parameter flag."""
-    if not isinstance(value, Tensor):
-        return False
-    meta = value._meta
-    return meta is not None and meta.is_parameter
-
-
-class ParameterType(type(Tensor)):  # type: ignore[misc]
-    """Makes `isinstance(x, Parameter)` read the flag on the tensor."""
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        if cls is Parameter:
-            return is_parameter(instance)
-        return type.__instancecheck__(cls, instance)
-
-
-class Parameter(Tensor, metaclass=ParameterType):
-    """A tensor that is a module's parameter: it requires grad by default and is found by `Module.parameters()`.
-
-    Args:
-        data: the values; shares storage with them, without their history. None makes an empty tensor.
-        requires_grad: whether gradients are recorded; RuntimeError for integer data if true.
-
-    Example:
-        >>> import rushlight as torch
-        >>> p = torch.nn.Parameter(torch.zeros(2))
-        >>> p.requires_grad, isinstance(p, torch.nn.Parameter), isinstance(torch.zeros(2), torch.nn.Parameter)
-        (True, True, False)
-    """
-
-    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Any:
-        source = ops.empty(0) if data is None else data
-        if not isinstance(source, Tensor):
-            raise TypeError(f"Parameter data has to be a tensor, but got {type(source).__name__}")
-        # Not `detach()`: a parameter is a root of its own, never a view of what it was made from.
-        parameter = wrap(source._array, source._dtype)
-        if requires_grad:
-            parameter.requires_grad_(True)
-        if cls is not Parameter:
-            parameter.__class__ = cls
-        meta_of(parameter).is_parameter = True
-        return parameter
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
+    """Whether `value` is a parameter."""
+    return isinstance(value, Parameter)
 
 
 class BufferType(type(Tensor)):  # type: ignore[misc]
@@ -123,10 +75,9 @@ class UninitializedTensor(Tensor):
         dtype = super().dtype if dtype is None else dtype
         made = ops.empty(shape, dtype=dtype, device=super().device if device is None else device)
         parameter = is_parameter(self)
-        self.__class__ = Tensor
+        self.__class__ = Parameter if parameter else Tensor
+        self._is_param = False
         self.data = made
-        if parameter:
-            meta_of(self).is_parameter = True
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise ValueError(_NO_OPERATION.format("an operation", type(self).__name__))
@@ -163,7 +114,7 @@ class UninitializedParameter(UninitializedTensor):
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         parameter = ops.empty(0, device=device, dtype=dtype)
         parameter.__class__ = cls
-        meta_of(parameter).is_parameter = True
+        parameter._is_param = True
         return parameter.requires_grad_(requires_grad)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.size import broadcast_shapes, product, wrap_dim
-from ..tensor import Tensor
+from ..tensor import PLAIN, Tensor
 from .record import composite, primitive
 
 C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
@@ -558,7 +558,7 @@ def contract_pair(a, a_names, b, b_names, later):
 
 
 def matmul_operator(self, other):
-    if type(other) is Tensor and self._array.ndim == 2 and other._array.ndim == 2:
+    if type(other) in PLAIN and self._array.ndim == 2 and other._array.ndim == 2:
         return _mm(self, other)
     return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 

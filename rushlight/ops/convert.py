@@ -3,7 +3,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.devices import device as Device, require_cpu
-from ..tensor import Meta, Tensor, counter_of, meta_of
+from ..tensor import PLAIN, Meta, Tensor, counter_of, meta_of
 from .dispatch import inplace, write_out
 from .record import composite, primitive
 
@@ -57,7 +57,7 @@ def detach(input):
     >>> torch.ones(2, requires_grad=True).detach().requires_grad
     False
     """
-    if type(input) is not Tensor and hasattr(type(input), "__detach__"):
+    if type(input) not in PLAIN and hasattr(type(input), "__detach__"):
         return type(input).__detach__(input)
     result = as_view_without_base(input)
     return result

@@ -13,7 +13,7 @@ from ..autograd.node import Packed, alias, rare_of, user_frame
 from ..core import dtypes, modes
 from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
-from ..tensor import Meta, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap
+from ..tensor import PLAIN, Meta, OutputEdge, Parameter, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap
 from .generate import NAMES, materialise
 from .rebase import copy_slices, view_node
 
@@ -27,7 +27,7 @@ def general(op, values, out=None):
     for name in op.tensors:
         value = bound[name]
         kind = type(value)
-        if kind is Tensor:
+        if kind is Tensor or kind is Parameter:
             continue
         if isinstance(value, Tensor):
             override = foremost(override, kind)
@@ -44,7 +44,7 @@ def general(op, values, out=None):
             raise TypeError(f"{op.name}(): argument '{name}' must be tuple of Tensors, not {type(items).__name__}")
         for at, item in enumerate(items):
             if isinstance(item, Tensor):
-                if type(item) is not Tensor:
+                if type(item) not in PLAIN:
                     override = foremost(override, type(item))
             elif item is not None or op.name in ("cat", "stack"):
                 raise TypeError(f"expected Tensor as element {at} in argument 0, but got {type(item).__name__}")
@@ -428,7 +428,7 @@ def check_inplace(tensor, others=()):
 
 def inplace(function, tensor, args, kwargs, name=None):
     """`tensor.op_(...)` made of `op`: compute, store, and give the tensor the result's history."""
-    if type(tensor) is not Tensor and hasattr(type(tensor), "__dispatch_inplace__"):
+    if type(tensor) not in PLAIN and hasattr(type(tensor), "__dispatch_inplace__"):
         return type(tensor).__dispatch_inplace__(function, tensor, args, kwargs)
     recording = check_inplace(tensor, (*args, *kwargs.values()))
     if not recording:

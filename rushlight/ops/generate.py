@@ -11,13 +11,14 @@ import numpy as np
 
 from ..autograd.node import Freed, Node
 from ..core import dtypes, modes
-from ..tensor import Tensor, asarray, ndarray, new, tick
+from ..tensor import Parameter, Tensor, asarray, ndarray, new, tick
 
-NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "Tensor": Tensor, "new": new, "tick": tick,
+NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "Tensor": Tensor, "Parameter": Parameter, "new": new, "tick": tick,
          "ndarray": ndarray, "asarray": asarray, "grad_enabled": modes.grad_enabled, "special": 0, "BOOL": dtypes.bool,
          "BY_NUMPY": dtypes.BY_NUMPY}
 modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
 SCALARS = "(kind is float or kind is int)"
+PLAIN = "(type({0}) is Tensor or type({0}) is Parameter)"
 
 
 def stub(op):
@@ -162,7 +163,7 @@ def function_lines(op):
     optional = [t for t in op.tensors if t not in required]
     if op.family == "pointwise" and len(op.tensors) == 2:
         return [*lines, *binary_lines(op, out), fallback]
-    tests = [f"type({t}) is Tensor" for t in required] + [f"({t} is None or type({t}) is Tensor)" for t in optional]
+    tests = [PLAIN.format(t) for t in required] + [f"({t} is None or {PLAIN.format(t)})" for t in optional]
     if op.family == "pointwise":
         fast = {"float": f"{first}._dtype.fast_float", "same": f"{first}._dtype.fast", "bool": f"{first}._dtype.fast"}[op.promote]
         tests += [fast] + [f"{t}._dtype is {first}._dtype" for t in required[1:]]
@@ -193,7 +194,7 @@ def view_lines(op, values):
     if op.grad:
         inner += [line.replace(f"x_{source}", f"{source}._array") for line in record_lines(op, ())]
     body += ["    " + line for line in [*inner, "return t"]]
-    return [f"    if type({source}) is Tensor and not special and {source}._dtype.fast:", *("        " + line for line in body)]
+    return [f"    if {PLAIN.format(source)} and not special and {source}._dtype.fast:", *("        " + line for line in body)]
 
 
 def param_array(op, param, optional):
@@ -269,8 +270,8 @@ def binary_lines(op, out):
     call = "".join(f", {p}" if p in op.positional else f", {p}={p}" for p in extra)
     values = "(" + "".join(f"{param}, " for param in op.params) + ")"
     fast = "fast_float" if op.promote == "float" else "fast"
-    lines = [f"    if type({a}) is Tensor and {guard}:", f"        d = {a}._dtype", f"        kind = type({b})",
-             f"        if kind is Tensor and {b}._dtype is d and d.{fast}:"]
+    lines = [f"    if {PLAIN.format(a)} and {guard}:", f"        d = {a}._dtype", f"        kind = type({b})",
+             f"        if (kind is Tensor or kind is Parameter) and {b}._dtype is d and d.{fast}:"]
     body = [f"x_{a} = {a}._array", f"x_{b} = {b}._array", "try:", f"    r = {name}__kernel(x_{a}, x_{b}{call})",
             "except Exception as error:", f"    return recover({name}__op, {values}, error)", *finish_lines(op, a, ())]
     lines += ["            " + line for line in body]
@@ -304,7 +305,7 @@ def apply_lines(op, delivers):
             if want == "out":
                 lines += ["        out = n.out if n.guard is None else n.unpack_out()._array"]
             elif want in op.tensors:
-                lines += [f"        s = n.{want}", "        if type(s) is Tensor and s._meta is None:", f"            {want} = s._array",
+                lines += [f"        s = n.{want}", "        if (type(s) is Tensor or type(s) is Parameter) and s._meta is None:", f"            {want} = s._array",
                           "        else:", f"            {want} = n.raw_value(s)"]
             elif want not in ("g", "gs"):
                 lines.append(f"        {want} = n.{want}")

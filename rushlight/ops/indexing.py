@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 
 from ..core import dtypes, modes
-from ..tensor import Tensor, as_view, asarray, bump, new, tick, wrap
+from ..tensor import PLAIN, Tensor, as_view, asarray, bump, new, tick, wrap
 from .dispatch import check_written, inplace
 from .generate import materialise
 from .record import composite, primitive
@@ -107,7 +107,7 @@ def getitem(self, index):
         last, index = kind, (index, ...) if index is None else (...,)
     else:
         return advanced(self, index)
-    if type(self) is not Tensor or flags["special"]:
+    if type(self) not in PLAIN or flags["special"]:
         return BY_LAST[last](self, index)
     array = self._array
     try:

@@ -18,11 +18,11 @@ Rules may use operators, `.shape`, `.ndim`, indexing with slices, and ops called
 import types
 
 from ..autograd.node import deliver
-from ..tensor import OutputEdge, Tensor, asarray
+from ..tensor import OutputEdge, Parameter, Tensor, asarray
 from . import generate
 
 # The names a rule sees when it runs on ndarrays, among them what generated `apply` functions need.
-RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "OutputEdge": OutputEdge,
+RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "Parameter": Parameter, "OutputEdge": OutputEdge,
        "asarray": asarray, "deliver": deliver, "unbroadcast": generate.unbroadcast, "sum_to": generate.sum_to}
 OPS = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules"}  # the names it sees when it runs on Tensors
 REGISTRY = {}  # name -> Op or Composite, in order of definition

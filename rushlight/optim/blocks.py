@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..tensor import LOG, Tensor, counter_of, tick, wrap
+from ..tensor import PLAIN, LOG, Tensor, counter_of, tick, wrap
 from .arithmetic import ArrayArithmetic, add, multiply
 
 SMALL = 8192  # elements; above, copying in and out costs more than the calls it saves
@@ -314,7 +314,7 @@ class Plan:
     def __init__(self, params: list[Tensor]) -> None:
         self.params, self.waiting, self.blocks = list(params), list(params), []
         self.alone = len(set(params)) != len(params)  # a parameter given twice is updated twice, so nothing is packed
-        self.plain = all(type(param) is Tensor for param in params)
+        self.plain = all(type(param) in PLAIN for param in params)
 
     def fits(self, params: list[Tensor]) -> bool:
         """Whether these are still the group's parameters."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..core import dtypes, modes
 from ..core.hooks import RemovableHandle
-from ..tensor import Tensor, bump
+from ..tensor import PLAIN, Tensor, bump
 
 ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 StateDict = dict[str, Any]
@@ -55,7 +55,7 @@ def register_optimizer_step_post_hook(hook: Callable) -> RemovableHandle:
 
 def type_name(value: Any) -> str:
     """What PyTorch calls the type of a value in messages: `torch.FloatTensor`, `str`, `mypackage.Thing`."""
-    if type(value) is Tensor:
+    if type(value) in PLAIN:
         return "torch." + value._dtype.tensor_name.removeprefix("torch.")
     kind = type(value)
     return kind.__name__ if kind.__module__ in ("builtins", "") else f"{kind.__module__}.{kind.__name__}"

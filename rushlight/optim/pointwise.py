@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core import modes
 from ..ops import full_like, tensor, view_as_complex, view_as_real
-from ..tensor import Tensor
+from ..tensor import PLAIN, Tensor
 from .arithmetic import TENSORS
 from .blocks import Layout, Plan, is_first
 from .hyperparameters import number, scalar, scalar_dtype
@@ -149,7 +149,7 @@ def rate(group: dict[str, Any], name: str = "lr") -> Any:
 def check_devices(group: dict[str, Any]) -> None:
     """The errors PyTorch raises for `capturable` and `fused` where parameters don't allow them."""
     for param in group["params"]:
-        if param._grad is None or type(param) is not Tensor:
+        if param._grad is None or type(param) not in PLAIN:
             continue
         if group.get("capturable"):
             raise AssertionError(f"If capturable=True, params and state_steps must be on supported devices: {CAPTURABLE_DEVICES}.")
