@@ -46,9 +46,10 @@ def show_graph(root: Any, names: Any = None, limit: int = 200) -> str:
         for child, _ in node.next_functions:
             if child is None:
                 continue
-            if hasattr(child, "variable"):
-                leaves[id(child.variable)] = child.variable
-                goals.append(leaf_text(child.variable, called))
+            leaf = leaf_of(child)
+            if leaf is not None:
+                leaves[id(leaf)] = leaf
+                goals.append(leaf_text(leaf, called))
             else:
                 goals.append(str(numbers[child]))
         saved = saved_bytes([node])
@@ -80,6 +81,12 @@ def named(names: Any) -> Iterable[tuple[str, Any]]:
     return names.named_parameters()
 
 
+def leaf_of(node: Any) -> Any:
+    """The leaf whose gradient this node accumulates, or None for any other node."""
+    leaf = getattr(node, "variable", None)
+    return leaf if hasattr(leaf, "shape") else None
+
+
 def leaf_text(leaf: Any, called: dict[int, str]) -> str:
     name = called.get(id(leaf), "leaf")
     return f"{name} {list(leaf.shape)}"
@@ -91,7 +98,7 @@ def backward_order(root: Any) -> list:
     stack = [root]
     while stack:
         for child, _ in stack.pop().next_functions:
-            if child is not None and child not in seen and not hasattr(child, "variable"):
+            if child is not None and child not in seen and leaf_of(child) is None:
                 seen.add(child)
                 stack.append(child)
     return sorted(seen, key=lambda node: -node._sequence_nr())

@@ -90,6 +90,12 @@ def name_table() -> dict[int, Name]:
     return table
 
 
+def namespaces() -> set[int]:
+    """ids of the dicts whose names the table has already: modules' and running code's globals."""
+    found = {id(vars(module)) for module in list(sys.modules.values()) if type(module) is types.ModuleType}
+    return found | {id(frame.f_globals) for frame in frames()}
+
+
 def skip(item: Any) -> bool:
     """Referrers that are not holders: the graph itself, frames, the interpreter's own."""
     kind = type(item)
@@ -106,7 +112,7 @@ def find_holders(targets: list[Any], ignore: set[int]) -> dict[int, list[Holder]
     kept: dict[int, Any] = {id(target): target for target in targets}
     direct: dict[int, list[int]] = {}
     above: dict[int, int] = {}
-    ours = ignore | {id(targets), id(names), id(kept)}
+    ours = ignore | namespaces() | {id(targets), id(names), id(kept)}
     level = set(kept)
     for depth in range(DEEPEST):
         if not level:
