@@ -52,7 +52,6 @@ class Meta:
     hooks = None  # tensor hooks, by id
     post_hooks = None  # post-accumulate-grad hooks, by id
     retains_grad = False
-    inference = False
     accumulator = None  # weak reference to the leaf's AccumulateGrad node
     name = None
     gradient_dtype = None
@@ -70,14 +69,11 @@ class OutputEdge:
 
 def wrap(array, dtype=None):
     """A Tensor around an ndarray, sharing its memory, without history."""
-    tensor = new(Tensor)
+    tensor = new(InferenceTensor if modes.flags["special"] and modes.inference_enabled() else Tensor)
     tensor._array = array
     tensor._dtype = dtypes.BY_NUMPY[array.dtype] if dtype is None else dtype
     tensor._requires_grad = False
     tensor._node = tensor._grad = tensor._meta = None
-    if modes.flags["special"] and modes.inference_enabled():
-        tensor._meta = meta = Meta()
-        meta.inference = True
     return tensor
 
 
@@ -110,10 +106,8 @@ def counter_of(tensor):
 
 def bump(tensor, depth=2):
     """Note that the tensor's storage was written; `depth` says how many library frames stand between."""
-    meta = tensor._meta
-    if meta is not None and meta.inference:
-        return
-    counter_of(tensor).bump(depth)
+    if type(tensor) is not InferenceTensor:
+        counter_of(tensor).bump(depth)
 
 
 
@@ -121,7 +115,7 @@ def bump(tensor, depth=2):
 
 def as_view(array, source, dtype=None, kind=None):
     """A Tensor over `array`, which shares memory with `source`: one version counter, one root, no node yet."""
-    tensor = new(Tensor)
+    tensor = new(InferenceTensor if type(source) is InferenceTensor else Tensor)
     tensor._array = array
     tensor._dtype = source._dtype if dtype is None else dtype
     tensor._requires_grad = False
@@ -133,8 +127,6 @@ def as_view(array, source, dtype=None, kind=None):
         if above.base is not None:
             root = above.base
             meta.made_in_no_grad, meta.multi, meta.made_in_function = above.made_in_no_grad, above.multi, above.made_in_function
-        if above.inference:
-            meta.inference = True
     meta.base = root
     if kind is not None:
         meta.multi = kind
@@ -306,7 +298,7 @@ class Tensor:
                                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         if value and self._dtype.category < dtypes.FLOAT:
             raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
-        if value and not self._requires_grad and self._meta is not None and self._meta.inference and not modes.inference_enabled():
+        if value and type(self) is InferenceTensor and not modes.inference_enabled():
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         self._requires_grad = value
 
@@ -386,7 +378,7 @@ class Tensor:
     def _version(self):
         """How often the storage was written in place."""
         meta = root_of(self)._meta
-        if meta is not None and meta.inference:
+        if type(self) is InferenceTensor:
             raise RuntimeError("Inference tensors do not track version counter.")
         return 0 if meta is None or meta.counter is None else meta.counter.value
 
@@ -401,7 +393,7 @@ class Tensor:
 
     def is_inference(self):
         """Whether the tensor was made in inference mode."""
-        return self._meta is not None and self._meta.inference
+        return type(self) is InferenceTensor
 
     @property
     def retains_grad(self):
@@ -581,7 +573,14 @@ class Parameter(Tensor, metaclass=ParameterType):
         pass
 
 
-PLAIN = (Tensor, Parameter)
+class InferenceTensor(Tensor):
+    """A tensor made in inference mode. A class of its own, so that the straight-line paths need not ask; named Tensor."""
+
+    __slots__ = ()
+
+
+InferenceTensor.__name__ = InferenceTensor.__qualname__ = "Tensor"
+PLAIN = (Tensor, Parameter, InferenceTensor)
 
 
 def rebuild(kind, array, dtype, requires_grad, attributes):

@@ -145,7 +145,7 @@ class Tensors(Calls):
                 copied = array.copy()
         with Quiet():
             tensor = wrap(copied, raw._dtype)
-        if raw._meta is not None and raw._meta.inference:
+        if raw.is_inference():
             with modes.inference_mode():
                 tensor = wrap(copied, raw._dtype)
         tensor._requires_grad = raw._requires_grad
@@ -161,6 +161,7 @@ class Tensors(Calls):
             self.subclass_tensor(source, raw)
         self.guards.add("tensor", source, "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and ({v}._node is None) is {3}",
                         kind, raw._dtype, raw._requires_grad, raw._node is None, words=f"tensor {name!r}: {raw._dtype}, requires_grad={raw._requires_grad}")
+        self.seen_values[name] = (source, raw._array.shape)
         dynamic = self.policy.dynamic_dims(self, source, raw)
         shape = raw._array.shape
         if dynamic:
@@ -173,12 +174,9 @@ class Tensors(Calls):
         else:
             self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
                             words=f"tensor {name!r} size == {list(shape)}")
-        if raw._meta is not None and raw._meta.inference:
-            self.guards.add("meta", source, "{v}._meta is not None and {v}._meta.inference")
-        else:
-            self.guards.add("meta", source, "{v}._meta is None or not {v}._meta.inference")
+        self.guards.add("meta", source, "{v}.is_inference() is {0}", raw.is_inference())
         for other in self.inputs:
-            if other.real is not raw and self.may_alias(other.source, source):
+            if type(other) is Traced and other.real is not raw and self.may_alias(other.source, source):
                 self.guards.add("alias", source, "{v} is not {0}", others=(other.source,))
 
     def may_alias(self, one: Source, two: Source) -> bool:
@@ -245,7 +243,7 @@ class Tensors(Calls):
         except NotImplementedError as error:
             raise Break("Not built", str(error)) from None
         if fact:
-            if name in ("size", "numel", "nelement", "__len__") and self.policy.any_dynamic:
+            if name in ("size", "numel", "nelement", "__len__") and args and self.policy.any_dynamic:
                 return self.symbolic_fact(name, args, kwargs, result)
             return result
         if function in (operator.setitem, operator.delitem):

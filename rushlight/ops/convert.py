@@ -3,7 +3,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.devices import device as Device, require_cpu
-from ..tensor import PLAIN, Meta, Tensor, counter_of, meta_of
+from ..tensor import PLAIN, InferenceTensor, Tensor, counter_of, meta_of
 from .dispatch import inplace, write_out
 from .record import composite, primitive
 
@@ -65,9 +65,7 @@ def detach(input):
 
 def as_view_without_base(input):
     tensor = input.data
-    if input._meta is not None and input._meta.inference:
-        tensor._meta = Meta()
-        tensor._meta.inference = True
+    if type(input) is InferenceTensor:
         return tensor
     counter = counter_of(input)
     meta_of(tensor).counter = counter
@@ -134,7 +132,7 @@ def type_as(input, other):
     return cast(input, other._dtype)
 
 
-@primitive(grad=dict(src=lambda g, src_shape: sum_to_size(g, src_shape)), tensors=("input", "src"), where="", node="CopyBackwards", family="cast")
+@primitive(grad=dict(input=lambda g: zeros_like(g), src=lambda g, src_shape: sum_to_size(g, src_shape)), tensors=("input", "src"), where="", node="CopyBackwards", family="cast")
 def _copied(input, src):
     return np.broadcast_to(src, input.shape).astype(input.dtype)
 
@@ -175,7 +173,7 @@ def copy_checked(input, result):
     return write_out(input, result)
 
 
-@primitive(grad=dict(input=lambda g: g * 0), where="", node="FillBackward0", family="pointwise_scalar")
+@primitive(grad=dict(input=lambda g: zeros_like(g)), where="", node="FillBackward0", family="pointwise_scalar")
 def _filled(input, value):
     return np.full(input.shape, np.asarray(value).astype(input.dtype) if not isinstance(value, complex) else value, input.dtype)
 
@@ -195,7 +193,7 @@ def fill_(input, value):
     return inplace(_filled, input, (value,), {})
 
 
-@primitive(grad=dict(input=lambda g: g * 0), where="", node="ZeroBackward0", family="pointwise_scalar")
+@primitive(grad=dict(input=lambda g: zeros_like(g)), where="", node="ZeroBackward0", family="pointwise_scalar")
 def _zeroed(input):
     return np.zeros(input.shape, input.dtype)
 

@@ -13,7 +13,7 @@ from ..autograd.node import Packed, alias, rare_of, user_frame
 from ..core import dtypes, modes
 from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
-from ..tensor import PLAIN, Meta, OutputEdge, Parameter, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap
+from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap
 from .generate import NAMES, materialise
 from .rebase import copy_slices, view_node
 
@@ -27,7 +27,7 @@ def general(op, values, out=None):
     for name in op.tensors:
         value = bound[name]
         kind = type(value)
-        if kind is Tensor or kind is Parameter:
+        if kind in PLAIN:
             continue
         if isinstance(value, Tensor):
             override = foremost(override, kind)
@@ -141,12 +141,9 @@ def scalar_name(dtype):
 
 def plain(array, dtype):
     """A result tensor; in inference mode, an inference tensor."""
-    tensor = new(Tensor)
+    tensor = new(InferenceTensor if modes.inference_enabled() else Tensor)
     tensor._array, tensor._dtype, tensor._requires_grad = array, dtype, False
     tensor._node = tensor._grad = tensor._meta = None
-    if modes.inference_enabled():
-        tensor._meta = meta = Meta()
-        meta.inference = True
     return tensor
 
 
@@ -270,7 +267,7 @@ def node_outputs(node, count):
     kind = type(node)
     counted = COUNTED.get((kind, count))
     if counted is None:
-        counted = COUNTED[kind, count] = type(kind.__name__, (kind,), {"__slots__": (), "outputs": count, "variable": True,
+        counted = COUNTED[kind, count] = type(kind.__name__, (kind,), {"__slots__": (), "outputs": count, "variadic": True,
                                                                           "__module__": kind.__module__})
     node.__class__ = counted
 
@@ -303,7 +300,7 @@ def shape_of(value):
 
 
 def check_savable(tensor):
-    if tensor._meta is not None and tensor._meta.inference and not modes.inference_enabled():
+    if type(tensor) is InferenceTensor and not modes.inference_enabled():
         raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
                            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it "
                            "in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.")
@@ -386,8 +383,7 @@ def check_written(tensor):
                            "Please clone() the tensor before performing the operation.")
     if not array.flags.writeable:
         raise RuntimeError("the tensor's memory is read-only (it came from a read-only NumPy array or buffer): clone() it before writing")
-    meta = tensor._meta
-    if meta is not None and meta.inference and not modes.inference_enabled():
+    if type(tensor) is InferenceTensor and not modes.inference_enabled():
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
                            "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
 

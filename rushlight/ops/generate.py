@@ -189,7 +189,7 @@ def view_lines(op, values):
     body = ["try:", f"    r = {op.name}__kernel({call})", "except Exception as error:", f"    return recover({op.name}__op, {values}, error)",
             "if type(r) is ndarray:"]
     inner = [f"t = as_view(r, {source})"]
-    if op.name == "_view_dtype":
+    if op.dtype == "kernel":
         inner = [f"t = as_view(r, {source}, BY_NUMPY[r.dtype])"]
     if op.grad:
         inner += [line.replace(f"x_{source}", f"{source}._array") for line in record_lines(op, ())]
@@ -400,7 +400,7 @@ class GraphNode(Node):
     """A node with an op record behind it: how the rules run on Tensors, and on ndarrays of any dtype."""
 
     __slots__ = ()
-    variable = False  # made by an op that returns as many views as the input has slices: its rules get all gradients, as `gs`
+    variadic = False  # made by an op that returns as many views as the input has slices: its rules get all gradients, as `gs`
 
     def fetch(self, want, convert):
         """One saved value by its name in the rules, tensors through `convert`."""
@@ -440,7 +440,7 @@ class GraphNode(Node):
         compute = self.compute
         is_complex = compute is not None and compute.is_complex and not op.complex_rule
         wide = compute is not None and not compute.native
-        gradients = g if self.outputs > 1 or self.variable else [g]
+        gradients = g if self.outputs > 1 or self.variadic else [g]
 
         def convert(tensor):
             array = tensor._array
@@ -473,7 +473,7 @@ class GraphNode(Node):
     def rule_gradient(self, gradients):
         """What `g` (one differentiable output) or `gs` is for the rules; None where no gradient arrived."""
         op = self.op
-        if self.variable:
+        if self.variadic:
             return gradients
         if op.outputs == 1:
             return gradients[0]
@@ -491,7 +491,7 @@ class GraphNode(Node):
     def apply_graph(self, g, freed, need):
         """The rules on Tensors: differentiable again."""
         op = self.op
-        value = self.rule_gradient(g if self.outputs > 1 or self.variable else [g])
+        value = self.rule_gradient(g if self.outputs > 1 or self.variadic else [g])
         if value is None:
             return (None,) * len(self.edges)
         metas = getattr(self, "metas", None)
@@ -499,7 +499,7 @@ class GraphNode(Node):
         if conjugate:
             value = value.conj() if isinstance(value, Tensor) else [None if x is None else x.conj() for x in value]
         results = self.run_rules(op.graph_rule, value, need, lambda tensor: tensor)
-        shapes = [meta[0] for meta in metas] if metas is not None else getattr(self, "fix", None)
+        shapes = [meta and meta[0] for meta in metas] if metas is not None else getattr(self, "fix", None)
         final = []
         for number, result in enumerate(results):
             if result is not None:

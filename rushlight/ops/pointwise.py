@@ -677,7 +677,7 @@ def sgn_grad(g, input):
     return where(size == 0, g * 0, (g - direction * real_part(conj_product(direction, g))) / safe)
 
 
-@pointwise(lambda input: np.sign(input) if input.dtype != np.bool_ else input.copy(), grad=dict(input=lambda g: g * 0))
+@pointwise(lambda input: np.sign(input) if input.dtype != np.bool_ else input.copy(), grad=dict(input=lambda g: zeros_like(g)))
 def sign(input):
     """-1, 0 or 1.
 
@@ -694,7 +694,7 @@ def rounding(kernel):
     return rounded
 
 
-@pointwise(rounding(np.floor), dunder="floor", grad=dict(input=lambda g: g * 0))
+@pointwise(rounding(np.floor), dunder="floor", grad=dict(input=lambda g: zeros_like(g)))
 def floor(input):
     """The largest whole number not above input.
 
@@ -704,7 +704,7 @@ def floor(input):
     """
 
 
-@pointwise(rounding(np.ceil), dunder="ceil", grad=dict(input=lambda g: g * 0))
+@pointwise(rounding(np.ceil), dunder="ceil", grad=dict(input=lambda g: zeros_like(g)))
 def ceil(input):
     """The smallest whole number not below input.
 
@@ -714,7 +714,7 @@ def ceil(input):
     """
 
 
-@pointwise(rounding(np.trunc), dunder="trunc", grad=dict(input=lambda g: g * 0))
+@pointwise(rounding(np.trunc), dunder="trunc", grad=dict(input=lambda g: zeros_like(g)))
 def trunc(input):
     """The whole part, towards 0.
 
@@ -724,7 +724,7 @@ def trunc(input):
     """
 
 
-@pointwise(rounding(np.rint), where="", node="RoundBackward0", grad=dict(input=lambda g: g * 0))
+@pointwise(rounding(np.rint), where="", node="RoundBackward0", grad=dict(input=lambda g: zeros_like(g)))
 def _round(input): ...
 
 
@@ -765,7 +765,7 @@ def frac(input):
 @composite("")
 def tie_share(g, better, tie):
     """g where this operand won, half of it where both are equal."""
-    return where(tie, g / 2, where(better, g, g * 0))
+    return where(tie, g / 2, where(better, g, 0))
 
 
 @pointwise(np.maximum, where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input > other, input == other),
@@ -791,8 +791,8 @@ def minimum(input, other):
 
 
 @pointwise(np.fmax, where="torch method",
-           grad=dict(input=lambda g, input, other: where((input >= other) | (other != other), g, g * 0),
-                     other=lambda g, input, other: where((input >= other) | (other != other), g * 0, g)))
+           grad=dict(input=lambda g, input, other: where((input >= other) | (other != other), g, 0),
+                     other=lambda g, input, other: where((input >= other) | (other != other), 0, g)))
 def fmax(input, other):
     """The larger of two, elementwise; NaN loses.
 
@@ -803,8 +803,8 @@ def fmax(input, other):
 
 
 @pointwise(np.fmin, where="torch method",
-           grad=dict(input=lambda g, input, other: where((input <= other) | (other != other), g, g * 0),
-                     other=lambda g, input, other: where((input <= other) | (other != other), g * 0, g)))
+           grad=dict(input=lambda g, input, other: where((input <= other) | (other != other), g, 0),
+                     other=lambda g, input, other: where((input <= other) | (other != other), 0, g)))
 def fmin(input, other):
     """The smaller of two, elementwise; NaN loses.
 

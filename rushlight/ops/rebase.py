@@ -102,8 +102,26 @@ def copy_slices(base, view, written):
     return node
 
 
+class ForbiddenView(Node):
+    """Stands under one of several views made together after their base was written: using it raises."""
+
+    __slots__ = ("number", "maker")
+
+    def apply(self, g, freed, need):
+        raise RuntimeError(f"Output {self.number} of {self.maker}Backward0 is a view and its base or another view of its base has been modified "
+                           "inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output "
+                           "views to be modified inplace. You should replace the inplace operation by an out-of-place one.")
+
+    apply_graph = apply
+
+
 def view_node(base, view):
     """The node of a view that follows its base."""
+    if view._meta.multi:
+        node = new(ForbiddenView)
+        node.number, node.maker = view.output_nr, view._meta.multi
+        node.edges, node.rare, node.seq = (base._node or base,), None, tick()
+        return node
     node = new(AsStridedBackward0)
     node.place = Place(base, view)
     edge = base._node

@@ -283,7 +283,7 @@ def note_writes(params: list[Tensor], frame: Any) -> None:
     write = at, frame.f_code, frame.f_lineno
     for param in params:
         meta = param._meta
-        if meta is not None and meta.inference:
+        if param.is_inference():
             continue
         counter = (meta.counter if meta is not None and meta.base is None else None) or counter_of(param)
         counter.value += 1
