@@ -26,7 +26,8 @@ globals().update(ops.TORCH)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
     "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed", "distributions", "export", "fft", "func", "jit", "linalg", "mps",
-    "nn", "onnx", "optim", "random", "serialize", "special", "static", "testing", "utils", "version", "xpu", "_dynamo", "hub", "sparse", "types",
+    "nn", "onnx", "optim", "random", "serialization", "serialize", "special", "static", "testing", "utils", "version", "xpu", "_dynamo", "hub",
+    "sparse", "types",
     "overrides", "mtia", "profiler", "fx", "masked", "return_types")}
 NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp",

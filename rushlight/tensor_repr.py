@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from .core import dtypes, modes
+from .tensor import Parameter, Tensor
 
 PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
 
@@ -198,8 +199,7 @@ def format_tensor(tensor, tensor_contents=None):
     tensor([0.0000, 0.3333, 0.6667])
     """
     array, dtype, kind = tensor._array, tensor._dtype, type(tensor)
-    parameter = kind.__name__ == "Parameter" or getattr(tensor, "_is_param", False)
-    plain = kind.__name__ == "Tensor" or kind.__name__ == "Parameter"
+    parameter, plain = isinstance(tensor, Parameter), kind is Tensor or kind is Parameter
     prefix = "tensor(" if plain else kind.__name__ + "("
     default, suffixes = modes.get_default_dtype(), []
     if array.size == 0:

@@ -5,7 +5,7 @@ import pytest
 
 from rushlight import tensor_repr
 from rushlight.core import dtypes, modes
-from rushlight.tensor import meta_of, wrap
+from rushlight.tensor import Parameter, wrap
 from rushlight.tensor_repr import format_tensor
 
 NAN, INF = float("nan"), float("inf")
@@ -174,12 +174,16 @@ def test_recorded(values, kind, options, expected):
     assert text(values, kind, **options) == expected
 
 
+class Scale(Parameter):
+    pass
+
+
 def test_flags():
     needing = wrap(np.ones(2, "f4"))
     needing._requires_grad = True
     assert format_tensor(needing) == "tensor([1., 1.], requires_grad=True)"
-    meta_of(needing).is_parameter = True
-    assert format_tensor(needing) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
+    assert format_tensor(Parameter(needing)) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
+    assert format_tensor(Scale(needing, False)) == "Parameter containing:\nParameter(Scale([1., 1.]))"
     assert format_tensor(wrap(np.ones(2, "f4")), tensor_contents="...") == "tensor(...)"
 
 

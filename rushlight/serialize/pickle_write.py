@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import devices, dtypes
 from ..core.size import Size
-from ..tensor import Tensor
+from ..tensor import Parameter, Tensor
 from .pickle_read import DEPTH
 from .storages import Storages
 from .torch_names import STORAGES
@@ -149,9 +149,8 @@ class Writer:
 
     def tensor(self, tensor, path, depth):
         """A tensor, a parameter, or either with attributes."""
-        meta, state = tensor._meta, tensor.__dict__
-        parameter = meta is not None and meta.is_parameter
-        if parameter:
+        state = tensor.__dict__
+        if isinstance(tensor, Parameter):
             self.name("torch._utils", "_rebuild_parameter_with_state" if state else "_rebuild_parameter")
             self.emit(b"(")
             self.values(tensor, False)

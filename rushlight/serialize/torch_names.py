@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import devices, dtypes
 from ..core.size import Size
-from ..tensor import Tensor, meta_of, wrap
+from ..tensor import Parameter, Tensor, wrap
 from .pickle_read import Global, Pending
 from .source import shown
 
@@ -78,8 +78,7 @@ def rebuild_parameter(reader, arguments):
     data, requires_grad = arguments[:2]
     if type(data) is not Tensor:
         raise reader.error(f"a parameter of {type(data).__name__}: expected a tensor")
-    parameter = with_grad(reader, wrap(data._array, data._dtype), requires_grad)
-    meta_of(parameter).is_parameter = True
+    parameter = with_grad(reader, Parameter(data, False), requires_grad)
     if len(arguments) == 4:
         set_attributes(reader, parameter, arguments[3])
     return parameter

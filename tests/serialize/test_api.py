@@ -15,7 +15,7 @@ from rushlight.serialize import load, save
 from rushlight.serialize.source import Source
 from rushlight.serialize.zip_read import Archive
 from rushlight.serialize.zip_write import FULL, write_archive
-from rushlight.tensor import Tensor, meta_of, storage_array, wrap
+from rushlight.tensor import Parameter, Tensor, storage_array, wrap
 
 KINDS = ["?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16", "u2", "u4", "u8", ml_dtypes.bfloat16]
 
@@ -101,13 +101,12 @@ def test_strange_strides():
 
 
 def test_parameters_gradients_and_attributes():
-    parameter, needing, noted = tensor([1.0]), tensor([2.0]), tensor([3.0])
-    meta_of(parameter).is_parameter = True
-    parameter._requires_grad = needing._requires_grad = True
+    parameter, needing, noted = Parameter(tensor([1.0])), tensor([2.0]), tensor([3.0])
+    needing._requires_grad = True
     noted.label = "a note"
     loaded = through([parameter, needing, noted])
-    assert loaded[0]._meta.is_parameter and loaded[0]._requires_grad
-    assert loaded[1]._meta is None and loaded[1]._requires_grad
+    assert type(loaded[0]) is Parameter and loaded[0]._requires_grad
+    assert type(loaded[1]) is Tensor and loaded[1]._requires_grad
     assert loaded[2].label == "a note" and not loaded[2]._requires_grad
 
 
@@ -281,8 +280,7 @@ def test_tensors_pickle_through_pickle_too():
 def test_pytorch_reads_what_we_write(tmp_path):
     torch = pytest.importorskip("torch")
     base = np.arange(6, dtype="f4")
-    parameter = tensor([1.0])
-    meta_of(parameter).is_parameter = parameter._requires_grad = True
+    parameter = Parameter(tensor([1.0]))
     state = OrderedDict(weight=wrap(base), part=wrap(base[2:]))
     state._metadata = OrderedDict({"": {"version": 1}})
     value = {"state": state, "p": parameter, "n": [1, 2.5, None, "x", (1, (2,))], "b": b"\xff", "size": Size([1]), "dtype": dtypes.int8,
