@@ -19,7 +19,8 @@ from . import llvm, program
 from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
-from . import rules_contraction  # noqa: F401 (enters its rules)
+from . import rules_contraction, rules_convolution  # noqa: F401 (they enter their rules)
+from .rules_primitive import composite_rule
 
 OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg",
              operator.pow: "pow", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
@@ -31,7 +32,7 @@ OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", oper
 def op_name(node: Node) -> str | None:
     """The name of a node's rule."""
     if node.op == "call_method":
-        return node.target if node.target in RULES else None
+        return node.target if node.target in RULES or composite_rule(node.target) else None
     if node.op != "call_function":
         return None
     target = node.target
@@ -43,7 +44,7 @@ def op_name(node: Node) -> str | None:
     record = getattr(target, "op_record", None)
     name = record.name if record is not None else target_name(target)
     ours = record is not None or str(getattr(target, "__module__", "")).startswith("rushlight.")
-    return name if ours and name in RULES else None
+    return name if ours and (name in RULES or composite_rule(name)) else None
 
 
 class Segment:
@@ -117,7 +118,7 @@ class Lowering:
                 segment = self.segment(stage)
                 args = map_nodes(node.args, lambda i: self.read(i, segment, stage))
                 kwargs = map_nodes(node.kwargs, lambda i: self.read(i, segment, stage))
-                value = RULES[name](segment.make, *args, **kwargs)
+                value = (RULES.get(name) or composite_rule(name))(segment.make, *args, **kwargs)
                 self.agree(node, value)
                 segment.values[node] = value
                 self.native[node] = self.stage[node] = stage

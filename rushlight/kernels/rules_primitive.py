@@ -1,0 +1,203 @@
+"""Rules of the primitives that composites are made of, and what to do with a composite that has no rule of its own.
+
+A composite's body is run on `Symbol`s: operands whose operators and methods apply rules.
+"""
+
+import math
+import types
+from collections.abc import Callable
+from typing import Any
+
+from ..core import dtypes
+from ..ops import record
+from . import scalars
+from .arrays import Array
+from .make import Maker, Unsupported
+from .rules import RULES, clamp, floating, leaky_relu, mean, rule, softplus, sum, where
+
+RULES["_sum_all"] = lambda make, input: sum(make, input)
+RULES["_sum_dims"] = lambda make, input, dim, keepdim=False: sum(make, input, dim, keepdim)
+RULES["_mean_all"] = lambda make, input: mean(make, input)
+RULES["_mean_dims"] = lambda make, input, dim, keepdim=False: mean(make, input, dim, keepdim)
+RULES["_where"] = where
+RULES["_clamp_numbers"] = RULES["_clamp_tensors"] = clamp
+RULES["_contiguous"] = lambda make, input: input
+RULES["view_as_itself"] = lambda make, input: input
+RULES["_round"] = lambda make, input: make.point("round", floating(make, input))
+RULES["_hardtanh"] = lambda make, input, low, high: clamp(make, input, low, high)
+RULES["_leaky_relu"] = lambda make, input, slope: leaky_relu(make, input, slope)
+RULES["_softplus"] = lambda make, input, beta, threshold: softplus(make, input, beta, threshold)
+RULES["_silu"] = lambda make, input: make.point("mul", floating(make, input), make.float_point("sigmoid", input))
+RULES["deg2rad"] = lambda make, input: make.float_point("mul", floating(make, input), math.pi / 180)
+RULES["rad2deg"] = lambda make, input: make.float_point("mul", floating(make, input), 180 / math.pi)
+
+
+@rule("_cast")
+def cast(make: Maker, input: Array, dtype: Any) -> Array:
+    if not isinstance(dtype, dtypes.dtype):
+        raise Unsupported("a cast to no dtype")
+    return make.cast(input, dtype.name)
+
+
+@rule("_slice")
+def slice_(make: Maker, input: Array, dim: int, start: Any, end: Any, step: int) -> Array:
+    d = make.dim(input, dim)
+    low, high, by = slice(start, end, step).indices(input.shape[d])
+    return input if (low, high, by) == (0, input.shape[d], 1) else make.slice(input, d, low, high, by)
+
+
+@rule("_normal_cdf")
+def normal_cdf(make: Maker, input: Array) -> Array:
+    share = make.float_point("erf", make.point("mul", floating(make, input), math.sqrt(0.5)))
+    return make.point("mul", make.point("add", share, 1), 0.5)
+
+
+@rule("relu_backward")
+def relu_backward(make: Maker, g: Array, out: Array) -> Array:
+    return make.point("mul", g, make.cast(make.point("gt", out, 0, dtype="bool"), g.dtype))
+
+
+@rule("logaddexp")
+def logaddexp(make: Maker, input: Array, other: Array) -> Array:
+    high, low = make.point("maximum", input, other), make.point("minimum", input, other)
+    if high.dtype not in scalars.FLOATS:
+        raise Unsupported("integer arguments")
+    sum_ = make.point("add", high, make.float_point("log1p", make.float_point("exp", make.point("sub", low, high))))
+    # Equal infinities would give inf - inf.
+    return make.where(make.point("eq", high, low, dtype="bool"), make.point("add", high, math.log(2)), sum_)
+
+
+class Symbol:
+    """An array under its operators and methods, in the place of a Tensor in the body of a composite."""
+
+    __slots__ = ("make", "array")
+
+    def __init__(self, make: Maker, array: Array):
+        self.make, self.array = make, array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim
+
+    @property
+    def dtype(self) -> Any:
+        return self.array._dtype
+
+    _dtype = dtype
+
+    @property
+    def mT(self) -> "Symbol":
+        return apply(self.make, "transpose", self, -1, -2)
+
+    @property
+    def T(self) -> "Symbol":
+        return apply(self.make, "t", self)
+
+    def dim(self) -> int:
+        return self.array.ndim
+
+    def numel(self) -> int:
+        return self.array.size
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in RULES and name not in record.REGISTRY:
+            raise Unsupported(f"a composite that uses .{name}")
+        return lambda *args, **kwargs: apply(self.make, name, self, *args, **kwargs)
+
+    def __getitem__(self, key: Any) -> "Symbol":
+        return apply(self.make, "getitem", self, key)
+
+    def __bool__(self) -> bool:
+        raise Unsupported("a composite that looks at values")
+
+    __iter__ = __len__ = None  # type: ignore[assignment]
+    __hash__ = object.__hash__
+
+
+def operator_method(name: str, swapped: bool = False) -> Callable:
+    def method(self: Symbol, *others: Any) -> Symbol:
+        args = (*others, self) if swapped else (self, *others)
+        return apply(self.make, name, *args)
+    return method
+
+
+for _dunder, _name in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul",
+                       "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}.items():
+    setattr(Symbol, f"__{_dunder}__", operator_method(_name))
+    setattr(Symbol, f"__r{_dunder}__", operator_method(_name, swapped=True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Symbol, f"__{_name}__", operator_method(_name))
+for _dunder, _name in {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}.items():
+    setattr(Symbol, f"__{_dunder}__", operator_method(_name))
+
+
+def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
+    """A rule, or a composite's body, on Symbols."""
+    if name in RULES:
+        unwrapped = [bare(arg) for arg in args]
+        result = RULES[name](make, *unwrapped, **{key: bare(value) for key, value in kwargs.items()})
+        return tuple(Symbol(make, item) for item in result) if isinstance(result, tuple) else Symbol(make, result)
+    found = record.REGISTRY.get(name)
+    if found is None or found.kind != "composite":
+        raise Unsupported(f"no rule for {name}")
+    return body(make, found.function)(*args, **kwargs)
+
+
+def bare(value: Any) -> Any:
+    if type(value) is Symbol:
+        return value.array
+    if type(value) in (tuple, list):
+        return type(value)([bare(item) for item in value])
+    return value
+
+
+def body(make: Maker, function: types.FunctionType) -> types.FunctionType:
+    """The composite's function with the names of ops meaning rules."""
+    if function.__closure__:
+        raise Unsupported("a composite with closed-over variables")
+    scope = dict(function.__globals__)
+    for name in record.names_used(function.__code__):
+        if name in record.REGISTRY or name in RULES and callable(scope.get(name)) and getattr(scope[name], "op_record", None):
+            scope[name] = lambda *args, _name=name, **kwargs: apply(make, _name, *args, **kwargs)
+        elif isinstance(scope.get(name), types.FunctionType) and scope[name].__module__.startswith("rushlight.ops"):
+            # A plain function beside the composites: its own names mean rules too.
+            scope[name] = Helper(make, scope[name])
+    copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+class Helper:
+    """A function that is rebound when it is called (they may call each other)."""
+
+    def __init__(self, make: Maker, function: types.FunctionType):
+        self.make, self.function = make, function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return body(self.make, self.function)(*args, **kwargs)
+
+
+def composite_rule(name: str) -> Callable | None:
+    """A rule for a composite that has none: its body."""
+    found = record.REGISTRY.get(name)
+    if found is None or found.kind != "composite":
+        return None
+
+    def run(make: Maker, *args: Any, **kwargs: Any) -> Any:
+        wrap = lambda value: Symbol(make, value) if isinstance(value, Array) else value  # noqa: E731
+        try:
+            result = apply(make, name, *map(wrap, args), **{key: wrap(value) for key, value in kwargs.items()})
+        except (AttributeError, NameError, RecursionError, NotImplementedError, RuntimeError) as error:
+            raise Unsupported(f"{name}: {error}") from None
+        if isinstance(result, Symbol) or isinstance(result, tuple) and all(isinstance(r, Symbol) for r in result):
+            return bare(result)
+        raise Unsupported(f"{name} gives {type(result).__name__}")
+
+    return run
