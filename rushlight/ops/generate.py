@@ -21,19 +21,17 @@ SCALARS = "(kind is float or kind is int)"
 PLAIN = "(type({0}) is Tensor or type({0}) is Parameter)"
 
 
+def first_call(*args, _op=None, **kwargs):
+    return materialise(_op)(*args, **kwargs)
+
+
 def stub(op):
     """A function that becomes the real one on its first call, by exchange of its code: every reference to it stays good."""
-    scope = {}
-    name = op.name
-    NAMES[f"{name}__op"] = op
-    exec(STUB.format(name=name), NAMES, scope)
-    function = scope[name]
+    NAMES[f"{op.name}__op"] = op
+    function = types.FunctionType(first_call.__code__, NAMES, op.name)
+    function.__kwdefaults__ = {"_op": op}
     function.__wrapped__, function.__doc__, function.__module__ = op.declared, op.declared.__doc__, op.declared.__module__
-    function.__qualname__ = name
     return function
-
-
-STUB = "def {name}(*args, **kwargs):\n    return materialise({name}__op)(*args, **kwargs)\n"
 
 
 def materialise(op):
@@ -56,12 +54,14 @@ def materialise(op):
 NAMES["materialise"] = materialise
 
 
+def first_operator_call(*args, _op=None, _self=None):
+    return materialise_operator(_op, _self[0])(*args)
+
+
 def stub_operator(op):
     """The op as a dunder method: the same code, but an operand of a foreign type gives NotImplemented, as Python wants."""
-    scope = {}
-    name = f"{op.name}__operator"
-    exec(f"def {name}(*args):\n    return materialise_operator({op.name}__op, {name}__self)(*args)\n", NAMES, scope)
-    function = NAMES[f"{name}__self"] = scope[name]
+    function = types.FunctionType(first_operator_call.__code__, NAMES, f"__{op.dunder.split()[0]}__")
+    function.__kwdefaults__ = {"_op": op, "_self": (function,)}
     function.__module__, function.__doc__ = op.declared.__module__, op.declared.__doc__
     return function
 
@@ -426,7 +426,7 @@ class GraphNode(Node):
                 continue
             values = [g if want in ("g", "gs") else self.fetch(want, convert) for want in op.wants[name]]
             result = rules[name](*values)
-            results += [result] if name in op.tensors else list(result)
+            results += [result] if name in op.tensors else [part if edge is not None else None for part, edge in zip(result, mine)]
         return results
 
     def list_lengths(self):
