@@ -18,10 +18,10 @@ def check_index(name, input, dim, index, limit=None):
     """Raise unless `index` may be used by gather or scatter on `input`; `limit`: the shape it may not exceed anywhere."""
     if not isinstance(index, Tensor):
         raise TypeError(f"{name}(): argument 'index' (position 3) must be Tensor, not {type(index).__name__}")
-    if index._dtype not in (dtypes.int64, dtypes.int32):
-        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if not index.numel():
         return
+    if index._dtype not in (dtypes.int64, dtypes.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if (index.ndim or 1) != (input.ndim or 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor" if name == "gather" else
                            "Index tensor must have the same number of dimensions as self tensor")
@@ -61,6 +61,8 @@ def _gather(input, dim, index):
     if not input.ndim:
         check_range(index, dim, 1)
         return np.broadcast_to(input, index.shape).copy()
+    if not index.size:
+        return np.zeros(index.shape, input.dtype)
     if not index.ndim:
         index = index.reshape(1)
         check_range(index, dim, input.shape[dim])

@@ -277,15 +277,11 @@ def meshgrid(*tensors, indexing=None):
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensor}")
         if tensor._dtype is not tensors[0]._dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
-    order = list(range(len(tensors)))
-    if indexing == "xy" and len(tensors) > 1:
-        order[0], order[1] = 1, 0
-    tensors = [tensors[at] for at in order]
     sizes = tuple(tensor.numel() for tensor in tensors)
     grids = [expand(reshape(tensor, (1,) * at + (tensor.numel(),) + (1,) * (len(tensors) - 1 - at)), sizes) for at, tensor in enumerate(tensors)]
     if indexing == "xy" and len(tensors) > 1:
         grids = [grid.transpose(0, 1) for grid in grids]
-    return tuple(grids[order[at]] for at in range(len(grids)))
+    return tuple(grids)
 
 
 @composite("torch")

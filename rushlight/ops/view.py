@@ -71,7 +71,7 @@ def view(input, *shape):
     return _view(input, sizes_from(shape))
 
 
-@primitive(where="", view=True, family="view")
+@primitive(where="", view=True, family="view", dtype="kernel")
 def _view_dtype(input, dtype):
     target = dtype.numpy
     if target.itemsize == input.itemsize:
@@ -122,6 +122,9 @@ def inverse_permutation(dims):
     for position, dim in enumerate(dims):
         inverse[dim] = position
     return tuple(inverse)
+
+
+composite("")(inverse_permutation)
 
 
 def raw_permute(input, dims):
@@ -178,7 +181,7 @@ def squeeze(input, dim=None):
     >>> torch.zeros(1, 3, 1).squeeze().shape
     torch.Size([3])
     """
-    return _squeeze(input, wrap_dims(dim, input.ndim) if input.ndim or dim is None else (wrap_dim(dim, 0),))
+    return _squeeze(input, wrap_dims(dim, input.ndim))
 
 
 def expanded(array, sizes):
