@@ -138,22 +138,18 @@ class Product:
         more = f.emit(Type("i1"), f"icmp slt i64 %k.next, {depth.text}")
         f.branch_if(more, *labels)
         f.block(labels[1])
-        f.branch_if(add, "old", "new")
-        for label in ("old", "new"):
-            f.block(label)
-            for i in range(rows):
-                for j in range(vectors):
-                    pointer = f.address(c, f.i64(i * self.c.first + j * shape.lanes), self.element)
-                    value = Value(f, f"%t{i}.{j}", vector)
-                    if masks[j] is None:
-                        if label == "old":
-                            value = value + f.load(vector, pointer, self.size)
-                        f.store(value, pointer, self.size)
-                    else:
-                        if label == "old":
-                            value = value + self.masked_load(f, vector, pointer, masks[j])
-                        self.masked_store(f, value, pointer, masks[j])
-            f.ret()
+        # One mask says whether the tile is added to what is there: no second copy of the stores.
+        adding = f.splat(add, shape.lanes)
+        for i in range(rows):
+            for j in range(vectors):
+                pointer = f.address(c, f.i64(i * self.c.first + j * shape.lanes), self.element)
+                mask = adding if masks[j] is None else adding & masks[j]
+                value = Value(f, f"%t{i}.{j}", vector) + self.masked_load(f, vector, pointer, mask)
+                if masks[j] is None:
+                    f.store(value, pointer, self.size)
+                else:
+                    self.masked_store(f, value, pointer, masks[j])
+        f.ret()
         return name
 
     def mask(self, f: Function, left: int) -> Value:
