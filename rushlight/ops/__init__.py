@@ -3,7 +3,7 @@ import math
 import warnings
 
 from . import dispatch, pointwise, view, reduction, contraction, convert, creation
-from . import splitting, indexing, joining, gathering, extrema, random, complex, shaping, arranging, selecting
+from . import splitting, indexing, joining, gathering, extrema, random, complex, shaping, arranging, selecting, statistics, scans
 from . import activation, softmax, linear, dropout, loss, class_loss, normalization, functional
 from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
 
