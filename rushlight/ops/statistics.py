@@ -1,0 +1,306 @@
+"""Products, spread, norms and what ignores NaN: prod, var, std, norm, nansum, nanmean, logsumexp, all, any, counts, distances."""
+import numpy as np
+
+from ..core import dtypes, modes
+from ..core.size import product, wrap_dim, wrap_dims
+from ..tensor import Tensor
+from .dispatch import scalar_name, write_out
+from .pointwise import where
+from .record import composite, primitive
+from .reduction import mean, sum
+
+builtins = __builtins__ if isinstance(__builtins__, dict) else vars(__builtins__)
+
+
+def finish(result, out):
+    return result if out is None else out.copy_checked(result)
+
+
+def spread_dims(dim, ndim):
+    """The dims of a reduction as a tuple; None and () mean all."""
+    return wrap_dims(None if dim == () or dim == [] else dim, ndim) if ndim else spread_scalar(dim)
+
+
+def spread_scalar(dim):
+    if dim is not None and dim != () and dim != []:
+        wrap_dims(dim, 0)
+    return ()
+
+
+# Products.
+
+
+@composite("")
+def prod_grad(g, input, out, dim, keepdim):
+    """g * out / input, where no element is 0; else the products of the others."""
+    if not keepdim and dim is not None and input.ndim:
+        g, out = unsqueeze(g, dim), unsqueeze(out, dim)
+    return g * other_products(input, out, dim)
+
+
+@composite("")
+def other_products(input, out, dim):
+    """For each element the product of the others (along dim, or of all)."""
+    zero = input == 0
+    if not input.ndim:
+        return ones_like(input)
+    if not any_true(zero):
+        return out / input
+    flat = dim is None
+    values = reshape(input, (-1,)) if flat else input
+    at = 0 if flat else dim
+    before = exclusive_product(values, at)
+    after = _flip(exclusive_product(_flip(values, (at,)), at), (at,))
+    return reshape(before * after, tuple(input.shape))
+
+
+@composite("", raw=lambda mask: mask.any())
+def any_true(mask):
+    return bool_of(mask.any())
+
+
+def bool_of(tensor):
+    return tensor.item()
+
+
+@composite("")
+def exclusive_product(x, dim):
+    """Along dim, the product of what stands before."""
+    size = x.shape[dim]
+    first = ones_like(_slice(x, dim, 0, 1, 1))
+    if size == 1:
+        return first
+    return cat([first, _cumprod(_slice(x, dim, 0, size - 1, 1), dim)], dim)
+
+
+@primitive(grad=dict(input=lambda g, input, out: prod_grad(g, input, out, None, False)), where="", node="ProdBackward0", family="reduction")
+def _prod_all(input):
+    return np.multiply.reduce(input, axis=None)
+
+
+@primitive(grad=dict(input=lambda g, input, out, dim, keepdim: prod_grad(g, input, out, dim, keepdim)), where="", node="ProdBackward1",
+           family="reduction")
+def _prod_dim(input, dim, keepdim):
+    return np.multiply.reduce(input, axis=dim, keepdims=keepdim) if input.ndim else input.copy()
+
+
+@composite("torch method out")
+def prod(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The product of all elements, or along one dim. Integers and bools give int64.
+
+    >>> import rushlight as torch
+    >>> torch.prod(torch.tensor([2, 3, 4]))
+    tensor(24)
+    """
+    if dtype is not None:
+        input = input.to(dtype)
+    elif input._dtype.category < dtypes.FLOAT:
+        input = input.to(dtypes.int64)
+    if dim is None:
+        return finish(_prod_all(input), out)
+    return finish(_prod_dim(input, wrap_dim(dim, input.ndim), keepdim), out)
+
+
+# Truth.
+
+
+def truth(name, ufunc, text, example):
+    def kernel(input, dim, keepdim):
+        return ufunc.reduce(input != 0 if input.dtype != np.bool_ else input, axis=dim, keepdims=keepdim)
+    kernel.__name__ = f"_{name}"
+    plain = primitive(dtype=dtypes.bool, where="", family="reduction")(kernel)
+
+    def function(input, dim=None, keepdim=False, *, out=None):
+        result = plain(input, None if dim is None else wrap_dims(dim, input.ndim) if input.ndim else spread_scalar(dim), keepdim)
+        if input._dtype is dtypes.uint8:
+            result = result.to(dtypes.uint8)
+        return finish(result, out)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{text}
+
+    >>> import rushlight as torch
+    >>> torch.{name}(torch.tensor([True, False]))
+    tensor({example})
+    """
+    return composite("torch method out", raw=lambda input, dim=None, keepdim=False: ufunc.reduce(input, axis=dim, keepdims=keepdim))(function)
+
+
+all = truth("all", np.logical_and, "Whether all elements are true (not 0), also along dims.", "False")
+any = truth("any", np.logical_or, "Whether any element is true (not 0), also along dims.", "True")
+
+
+@composite("torch method")
+def count_nonzero(input, dim=None):
+    """How many elements are not 0, also along dims.
+
+    >>> import rushlight as torch
+    >>> torch.count_nonzero(torch.tensor([0, 1, 2]))
+    tensor(2)
+    """
+    return sum(input != 0, spread_dims(dim, input.ndim) if dim is not None else None)
+
+
+# Spread.
+
+
+@primitive(grad=dict(input=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim)), where="",
+           node="VarBackward0", family="reduction")
+def _var(input, dim, correction, keepdim):
+    return variance(input, dim, correction, keepdim)
+
+
+def variance(input, dim, correction, keepdim):
+    """The variance in the dtype's real type, computed around the mean, float32 with float64 sums."""
+    if input.dtype.kind == "c":
+        return variance(input.real, dim, correction, keepdim) + variance(input.imag, dim, correction, keepdim)
+    count = product(input.shape[d] for d in dim)
+    centre = np.add.reduce(input, axis=dim, keepdims=True, dtype=np.float64) / np.float64(count)
+    squares = np.square(input - centre)
+    divisor = np.float64(count - correction)
+    result = np.add.reduce(squares, axis=dim, keepdims=keepdim) / (divisor if divisor > 0 else np.float64(0))
+    return np.asarray(result).astype(input.dtype)
+
+
+@composite("")
+def var_grad(g, input, dim, correction, keepdim):
+    """2 / (count - correction) * (input - mean)."""
+    count = count_of(input.shape, dim)
+    g = expanded_gradient(g, input.shape, dim, keepdim)
+    divisor = count - correction
+    centred = input - mean(input, dim, True) if dim else input * 0
+    return g * centred * (2.0 / divisor if divisor > 0 else float_nan())
+
+
+def float_nan():
+    return np.nan
+
+
+composite("")(float_nan)
+
+
+@primitive(grad=dict(input=lambda g, input, out, dim, correction, keepdim: std_grad(g, input, out, dim, correction, keepdim)), where="",
+           node="StdBackward0", family="reduction")
+def _std(input, dim, correction, keepdim):
+    return np.sqrt(variance(input, dim, correction, keepdim))
+
+
+@composite("")
+def std_grad(g, input, out, dim, correction, keepdim):
+    half = g / (out * 2)
+    return var_grad(where(out == 0, zeros_like(half), half), input, dim, correction, keepdim)
+
+
+def spread_arguments(name, input, dim, unbiased, correction):
+    """(input, dims, correction) of var and std, in every way they may be called."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError(f"{name}() received both unbiased and correction")
+    if not (input._dtype.is_floating_point or input._dtype.is_complex):
+        raise RuntimeError(f"{name} only support floating point and complex dtypes")
+    correction = (0 if unbiased is False else 1) if correction is None else correction
+    dims = spread_dims(dim, input.ndim)
+    count = product(input.shape[d] for d in dims)
+    if count - correction <= 0:
+        import warnings
+        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by "
+                      "output numel).", UserWarning, stacklevel=3)
+    return dims, correction
+
+
+def spread(name, kernel, text):
+    def function(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+        dims, correction = spread_arguments(name, input, dim, unbiased, correction)
+        return finish(kernel(input, dims, correction, keepdim), out)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{text} of all elements or along dims; `correction` (1) is subtracted from the count.
+
+    >>> import rushlight as torch
+    >>> torch.{name}(torch.tensor([1.0, 2.0, 3.0]))
+    tensor(1.)
+    """
+    return composite("torch method out")(function)
+
+
+var, std = spread("var", _var, "The variance"), spread("std", _std, "The standard deviation")
+
+
+def spread_and_mean(name, one, text):
+    def function(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=None):
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        results = one(input, dim, unbiased, keepdim, correction=correction), mean(input, dim, keepdim)
+        return results if out is None else write_out(out, results)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{text} and the mean.
+
+    >>> import rushlight as torch
+    >>> torch.{name}(torch.tensor([1.0, 2.0, 3.0]))
+    (tensor(1.), tensor(2.))
+    """
+    return composite("torch")(function)
+
+
+var_mean, std_mean = spread_and_mean("var_mean", var, "The variance"), spread_and_mean("std_mean", std, "The standard deviation")
+
+
+# Sums without NaN, and of exponentials.
+
+
+@composite("torch method out")
+def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The sum with NaN taken as 0.
+
+    >>> import rushlight as torch
+    >>> torch.nansum(torch.tensor([1.0, float("nan")]))
+    tensor(1.)
+    """
+    if input._dtype.is_complex:
+        raise RuntimeError("nansum does not support complex inputs")
+    if input._dtype.is_floating_point:
+        input = where(input != input, 0, input)
+    return finish(sum(input, dim, keepdim, dtype=dtype), out)
+
+
+@composite("torch method out")
+def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
+    """The mean of the elements that are not NaN.
+
+    >>> import rushlight as torch
+    >>> torch.nanmean(torch.tensor([1.0, float("nan"), 3.0]))
+    tensor(2.)
+    """
+    if not (input._dtype.is_floating_point or input._dtype.is_complex):
+        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {scalar_name(input._dtype)}")
+    total = nansum(input, dim, keepdim, dtype=dtype)
+    return finish(total / sum(input == input, dim, keepdim).to(total._dtype), out)
+
+
+@primitive(grad=dict(input=lambda g, input, out, dim, keepdim: logsumexp_grad(g, input, out, dim, keepdim)), where="",
+           node="LogsumexpBackward0", family="reduction")
+def _logsumexp(input, dim, keepdim):
+    top = np.maximum.reduce(input, axis=dim, keepdims=True) if input.size else np.zeros((), input.dtype)
+    top = np.where(np.isfinite(top), top, 0).astype(input.dtype) if input.dtype.kind != "c" else np.zeros((), input.dtype)
+    result = np.log(np.add.reduce(np.exp(input - top), axis=dim, keepdims=keepdim))
+    return result + (top if keepdim or not top.ndim else top.reshape(result.shape))
+
+
+@composite("")
+def logsumexp_grad(g, input, out, dim, keepdim):
+    if not keepdim and dim:
+        shape = tuple([1 if at in dim else size for at, size in enumerate(input.shape)])
+        g, out = reshape(g, shape), reshape(out, shape)
+    return g * exp(input - where(isinf(out), zeros_like(out), out))
+
+
+@composite("torch method out")
+def logsumexp(input, dim, keepdim=False, *, out=None):
+    """log of the sum of exponentials along dims, without overflow.
+
+    >>> import rushlight as torch
+    >>> torch.logsumexp(torch.tensor([0.0, 0.0]), 0)
+    tensor(0.6931)
+    """
+    if input._dtype.category < dtypes.FLOAT:
+        input = input.to(modes.Defaults.dtype)
+    return finish(_logsumexp(input, spread_dims(dim, input.ndim), keepdim), out)
