@@ -298,11 +298,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._workers = Workers(loader.num_workers, loader.multiprocessing_context or multiprocessing.get_context(), fetcher,
                                 loader.dataset, self._base_seed, loader.worker_init_fn, loader.prefetch_factor, loader.timeout,
                                 loader.in_order, loader.persistent_workers)
-        self._workers.start(self._next_index)
+        self._workers.start(self._sampler_iter)
 
     def _reset(self, loader: DataLoader) -> None:
         super()._reset(loader)
-        self._workers.restart(self._next_index)
+        self._workers.restart(self._sampler_iter)
 
     def _next_data(self) -> Any:
         return self._workers.next_batch()

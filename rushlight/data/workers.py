@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .transport import receive, send
@@ -57,9 +57,9 @@ class Workers:
 
     # A pass.
 
-    def start(self, next_index: Callable[[], Any]) -> None:
-        """Begin a pass; `next_index` gives the next task's indices or raises StopIteration."""
-        self.next_index = next_index
+    def start(self, indices: Iterator[Any]) -> None:
+        """Begin a pass; `indices` gives what each task fetches."""
+        self.indices = indices
         self.sent = self.due = 0
         self.tasks: dict[int, int] = {}  # number of each task that is out -> its worker
         self.results: dict[int, Any] = {}  # number -> result that came before it was due
@@ -69,7 +69,7 @@ class Workers:
         for _ in range(self.prefetch * self.count):
             self.hand_out()
 
-    def restart(self, next_index: Callable[[], Any]) -> None:
+    def restart(self, indices: Iterator[Any]) -> None:
         """Begin another pass with the same workers, dropping what is left of the last one."""
         if self.closed:
             raise RuntimeError("DataLoader's persistent workers were shut down; make a new DataLoader")
@@ -79,7 +79,7 @@ class Workers:
         while waiting:
             _, result = self.wait()
             waiting -= isinstance(result, Resume)
-        self.start(next_index)
+        self.start(indices)
 
     def hand_out(self) -> None:
         """Give the next task to the worker whose turn it is; nothing if there is no task or no worker."""
@@ -91,7 +91,7 @@ class Workers:
         else:
             return
         try:
-            index = self.next_index()
+            index = next(self.indices)
         except StopIteration:
             return
         try:
@@ -157,7 +157,6 @@ class Workers:
                     return receive(self.connections[worker])
                 except (EOFError, OSError):
                     died = worker
-                    self.processes[worker].join(PATIENCE)
             if died is not None:
                 self.mourn(died)
                 continue
@@ -167,6 +166,7 @@ class Workers:
     def mourn(self, worker: int) -> None:
         """Stop listening to a process that is gone; RuntimeError if it still owed something."""
         process = self.processes[worker]
+        process.join(PATIENCE)  # its sentinel closes a moment before it can be waited for
         for source in (self.connections[worker], process.sentinel):
             try:
                 self.selector.unregister(source)

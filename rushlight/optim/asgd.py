@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core import modes
 from .blocks import Layout, layout
 from .hyperparameters import check_learning_rate, check_not_negative, number, scalar_dtype
 from .optimizer import ParamsT
@@ -38,8 +39,10 @@ class ASGD(PointwiseOptimizer):
 
     def _coefficients(self, group: dict[str, Any], numbers: dict[str, Any], first: bool) -> tuple[Any, dict[str, Any]]:
         step, eta, lr, lambd = numbers["step"] + 1, numbers["eta"], number(rate(group)), group["lambd"]
-        following = {"step": step, "eta": lr / (1 + lambd * lr * step) ** group["alpha"], "mu": 1 / max(1, step - group["t0"])}
-        return (group["weight_decay"], 1 - lambd * eta, -eta, numbers["mu"]), following
+        following = {"eta": lr / (1 + lambd * lr * step) ** group["alpha"], "mu": 1 / max(1, step - group["t0"])}
+        kind = modes.Defaults.dtype.numpy.type
+        following = {name: float(kind(value)) for name, value in following.items()}  # PyTorch rounds them, whatever keeps them
+        return (group["weight_decay"], 1 - lambd * eta, -eta, numbers["mu"]), {"step": step, **following}
 
     @staticmethod
     def _rule(k: Any, p: Any, g: Any, s: dict[str, Any], c: Any) -> Any:

@@ -1,1 +1,12 @@
-"""`torch.utils`: data, checkpoint, and what else programs import from there."""
+"""`torch.utils`: data, checkpoint, and what else programs import from there; each loads on first use."""
+import importlib
+
+
+def __getattr__(name):
+    if not name.startswith("_"):
+        try:
+            return importlib.import_module("." + name, __name__)
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module 'rushlight.utils' has no attribute '{name}'")
