@@ -12,10 +12,12 @@ COVERED = {
     "*/__init__.py": "test_layers.py",  # a package file only re-exports; test_layers reads it
     "__main__.py": "cli/test_run.py",
     "core/errors.py": "serialize/test_hostile.py",
+    "ops/random.py": "test_seeds.py",  # public names against PyTorch; the draws themselves in core/test_sampling.py
     "serialize/*.py": "serialize/test_hostile.py",  # one table of bad files for all parsers; round trips are in serialize/test_api.py
     "optim/lr_scheduler/*.py": "optim/test_lr_scheduler.py",  # one table of schedules
     "optim/swa_utils.py": "test_averaging.py",
     "optim/*.py": "optim/test_optimizers.py",  # one table of optimizers with all their options
+    "nn/*.py": "nn/test_layers.py",  # one table of layers, recorded from PyTorch; mechanisms have files of their own
     "data/distributed.py": "data/test_sampler.py",
     "data/*.py": "data/test_dataloader.py",  # what the loader is made of is tested through it
 }
