@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.autograd import Function
+from rushlight.autograd.function import Function
 from rushlight.core.hooks import RemovableHandle
 from rushlight.nn.registry import HookTable
 from rushlight.tensor import Tensor

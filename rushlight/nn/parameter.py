@@ -74,9 +74,7 @@ class UninitializedTensor(Tensor):
         """Give the tensor its shape, with unset values, in place: every holder of it sees the change."""
         dtype = super().dtype if dtype is None else dtype
         made = ops.empty(shape, dtype=dtype, device=super().device if device is None else device)
-        parameter = is_parameter(self)
-        self.__class__ = Parameter if parameter else Tensor
-        self._is_param = False
+        self.__class__ = Parameter if isinstance(self, Parameter) else Tensor
         self.data = made
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
@@ -108,13 +106,12 @@ def _remake(cls: type, requires_grad: bool, dtype: Any) -> Any:
     return cls(requires_grad=requires_grad, dtype=dtype)
 
 
-class UninitializedParameter(UninitializedTensor):
+class UninitializedParameter(UninitializedTensor, Parameter):
     """A parameter whose shape is not known yet, as lazy modules hold before their first call."""
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         parameter = ops.empty(0, device=device, dtype=dtype)
         parameter.__class__ = cls
-        parameter._is_param = True
         return parameter.requires_grad_(requires_grad)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
