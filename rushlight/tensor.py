@@ -11,7 +11,7 @@ from weakref import ref as weakref
 import numpy as np
 
 from .core import devices, dtypes, modes
-from .core.size import Size
+from .core.size import Size, product
 
 tick = itertools.count(1).__next__  # one clock for graph nodes and writes: what is newer has the larger number
 ndarray, asarray = np.ndarray, np.asarray
@@ -529,10 +529,9 @@ class Tensor:
     def __reduce_ex__(self, protocol):
         if self._node is not None:
             raise RuntimeError("Cannot pickle a tensor that has a grad_fn (a non-leaf): pickle tensor.detach() instead")
-        array = self._array
-        if self._dtype is dtypes.bfloat16:
-            array = array.view(np.uint16)
-        return rebuild, (type(self), array, self._dtype, self._requires_grad, dict(self.__dict__))
+        owner = storage_array(self)  # pickled by reference, so tensors that share memory still do after loading
+        offset = self._array.__array_interface__["data"][0] - owner.__array_interface__["data"][0] if self._array.size else 0
+        return rebuild, (type(self), owner, offset, self._array.shape, self._array.strides, self._dtype, self._requires_grad, dict(self.__dict__))
 
 
 class ParameterType(type):
@@ -583,11 +582,14 @@ InferenceTensor.__name__ = InferenceTensor.__qualname__ = "Tensor"
 PLAIN = (Tensor, Parameter, InferenceTensor)
 
 
-def rebuild(kind, array, dtype, requires_grad, attributes):
-    """What pickle calls: a leaf with these values."""
+def rebuild(kind, owner, offset, shape, strides, dtype, requires_grad, attributes):
+    """What pickle calls: a leaf that reads its values at a place of the storage."""
     tensor = new(kind)
-    tensor._array = array.view(dtype.numpy) if dtype is dtypes.bfloat16 else array
-    tensor._dtype, tensor._requires_grad = dtype, requires_grad
+    if owner.shape == shape and owner.strides == strides and owner.dtype == dtype.numpy:
+        array = owner
+    else:
+        array = np.ndarray(shape, dtype.numpy, owner.reshape(-1).view(np.uint8).data, offset, strides) if product(shape) else np.empty(shape, dtype.numpy)
+    tensor._array, tensor._dtype, tensor._requires_grad = array, dtype, requires_grad
     tensor._node = tensor._grad = tensor._meta = None
     if attributes:
         tensor.__dict__.update(attributes)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .devices import device as Device
 from .devices import require_cpu
+from .modes import RANDOM_RULE, flags
 
 DEFAULT_SEED = 67280421310721
 STATE_BYTES = 5056
@@ -81,6 +82,8 @@ class Generator:
 
     def words(self, count):
         """The next `count` 32-bit words, as a uint64 array."""
+        if flags["random_rules"]:
+            check_rule()
         with self.lock:
             bits = self._bits or self._stream()
             self._started = self._started or count > 0
@@ -88,6 +91,8 @@ class Generator:
 
     def word(self):
         """The next 32-bit word, as an int."""
+        if flags["random_rules"]:
+            check_rule()
         with self.lock:
             self._started = True
             return (self._bits or self._stream()).random_raw()
@@ -174,6 +179,13 @@ def restore(state):
 
 every_generator = weakref.WeakSet()
 held_for_fork = []
+
+
+def check_rule():
+    """Refuse to draw where the current thread's mode forbids it (vmap with randomness="error")."""
+    rule = RANDOM_RULE.get()
+    if rule is not None:
+        raise RuntimeError(rule)
 
 
 def hold_all():

@@ -19,8 +19,9 @@ SAVED_HOOKS = ContextVar("saved_hooks", default=())  # stack of (pack, unpack)
 TRACER = ContextVar("tracer", default=None)  # what records creation ops, if anything does
 FUNCTION_MODES = ContextVar("function_modes", default=())
 AUTOCAST = ContextVar("autocast", default=None)
+RANDOM_RULE = ContextVar("random_rule", default=None)  # why random numbers may not be drawn, if they may not
 
-flags = {"special": 0}  # the namespace of generated op functions shares this dict's entry: see ops/generate.py
+flags = {"special": 0, "random_rules": 0}  # the namespace of generated op functions shares this dict's entry: see ops/generate.py
 listeners = []  # called when `special` changes
 
 

@@ -54,6 +54,11 @@ def general(op, values, out=None):
         tracer = modes.TRACER.get()
         if tracer is not None and tracer.wants(op, bound):
             return tracer.record(op, bound, out)
+        half = modes.AUTOCAST.get()
+        if half is not None and op.family in ("contraction", "convolution"):
+            for name in op.tensors:
+                if bound[name] is not None and bound[name]._dtype is dtypes.float32:
+                    bound[name] = bound[name].to(half)
     if op.family == "pointwise":
         result = general_pointwise(op, bound)
     elif op.view:

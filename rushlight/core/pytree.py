@@ -1,0 +1,102 @@
+"""Pytrees: nested tuples, named tuples, lists and dicts, flattened to a list of leaves and rebuilt."""
+from collections import OrderedDict, defaultdict, deque
+
+
+class TreeSpec:
+    """The shape of a tree without its leaves: a node's kind, what rebuilds it, and its children's specs; a leaf has kind None."""
+
+    __slots__ = ("kind", "context", "children", "num_leaves")
+
+    def __init__(self, kind, context, children):
+        self.kind, self.context, self.children = kind, context, children
+        self.num_leaves = 1 if kind is None else sum(child.num_leaves for child in children)
+
+    def __eq__(self, other):
+        return (isinstance(other, TreeSpec) and self.kind is other.kind and self.context == other.context
+                and self.children == other.children)
+
+    def __repr__(self):
+        if self.kind is None:
+            return "*"
+        return f"TreeSpec({self.kind.__name__}, {self.context}, [{', '.join(map(repr, self.children))}])"
+
+
+LEAF = TreeSpec(None, None, ())
+REGISTERED = {}  # type -> (flatten, unflatten)
+
+
+def register_pytree_node(kind, flatten, unflatten):
+    """Make a type a node: `flatten(x) -> (children, context)`, `unflatten(children, context) -> x`."""
+    REGISTERED[kind] = flatten, unflatten
+
+
+def children_of(tree):
+    """(kind, context, children) of a node; kind None for a leaf."""
+    kind = type(tree)
+    if kind in (tuple, list):
+        return kind, None, tree
+    if kind in (dict, OrderedDict):
+        return kind, list(tree), tree.values()
+    if kind is defaultdict:
+        return kind, (tree.default_factory, list(tree)), tree.values()
+    if kind is deque:
+        return kind, tree.maxlen, tree
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return kind, None, tree
+    if kind in REGISTERED:
+        children, context = REGISTERED[kind][0](tree)
+        return kind, context, children
+    return None, None, ()
+
+
+def tree_flatten(tree, is_leaf=None):
+    """The leaves in order, and the spec that rebuilds the tree around others."""
+    leaves = []
+
+    def walk(part):
+        kind, context, children = (None, None, ()) if is_leaf is not None and is_leaf(part) else children_of(part)
+        if kind is None:
+            leaves.append(part)
+            return LEAF
+        return TreeSpec(kind, context, [walk(child) for child in children])
+
+    spec = walk(tree)
+    return leaves, spec
+
+
+def tree_unflatten(leaves, spec):
+    """The tree of a spec around these leaves."""
+    if not isinstance(spec, TreeSpec):
+        leaves, spec = spec, leaves
+    leaves = iter(leaves)
+
+    def build(part):
+        kind = part.kind
+        if kind is None:
+            return next(leaves)
+        children = [build(child) for child in part.children]
+        if kind in (tuple, list):
+            return kind(children)
+        if kind in (dict, OrderedDict):
+            return kind(zip(part.context, children))
+        if kind is defaultdict:
+            return defaultdict(part.context[0], zip(part.context[1], children))
+        if kind is deque:
+            return deque(children, part.context)
+        if kind in REGISTERED:
+            return REGISTERED[kind][1](children, part.context)
+        return kind(*children) if hasattr(kind, "_fields") and not hasattr(kind, "n_fields") else kind(children)
+
+    return build(spec)
+
+
+def tree_map(function, tree, *rest, is_leaf=None):
+    """The tree with `function` applied to every leaf (of several trees of one shape in parallel)."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    others = [tree_flatten(other, is_leaf)[0] for other in rest]
+    return tree_unflatten([function(*values) for values in zip(leaves, *others)], spec)
+
+
+def tree_leaves(tree, is_leaf=None):
+    """The leaves in order."""
+    return tree_flatten(tree, is_leaf)[0]
