@@ -3,7 +3,7 @@ import math
 import warnings
 
 from . import dispatch, pointwise, view, reduction, contraction, convert, creation
-from . import splitting, indexing, joining, gathering, extrema, random, complex, shaping, arranging, selecting, statistics, scans
+from . import splitting, indexing, joining, gathering, extrema, random, complex, shaping, arranging, selecting, statistics, scans, sorting, numbers, norms
 from . import activation, softmax, linear, dropout, loss, class_loss, normalization, convolution, functional
 from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
 
