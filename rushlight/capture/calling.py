@@ -68,6 +68,8 @@ CORE_PURE = {"is_grad_enabled", "is_inference_mode_enabled", "get_default_dtype"
 
 def python_method(value: Any, name: str) -> FunctionType | None:
     """A special method that a user's class defines in Python."""
+    if type(value).__module__ == "rushlight.capture.shapes":
+        return None
     found, _ = find(type(value), name)
     return found if isinstance(found, FunctionType) else None
 
@@ -79,6 +81,7 @@ def has_python(value: Any, *names: str) -> bool:
 class Calls(Attributes):
     """Part of the tracer: calls and the operations that may call."""
 
+    tensors_from = 0  # at which depth a tensor in a container does no harm
     special: dict[Any, Callable] = {}  # function -> method(tracer, args, kwargs)
 
     # -- following ---------------------------------------------------------------------------------------------------
@@ -135,6 +138,8 @@ class Calls(Attributes):
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
         function = self.value(function)
         if isinstance(function, MethodType):
+            if isinstance(function.__self__, Generator):
+                return self.call_generator(function.__self__, function.__func__.__name__, args, kwargs)
             return self.call(function.__func__, (function.__self__, *args), kwargs)
         special = self.find_special(function)
         if special is not None:
@@ -162,6 +167,20 @@ class Calls(Attributes):
             raise TypeError(f"'{type(function).__name__}' object is not callable")
         raise Break("Unsupported call", f"an object of type {type(function).__name__} was called")
 
+    def call_generator(self, generator: Any, name: str, args: tuple, kwargs: dict) -> Any:
+        if self.is_from_before(generator):
+            raise Break("Iterator from outside", "a generator made before the call")
+        if name == "__iter__":
+            return generator
+        if name == "close":
+            return self.close(generator)
+        if name == "throw":
+            error, *more = map(self.value, args)
+            if isinstance(error, type):
+                error = more[0] if more and isinstance(more[0], BaseException) else self.inline(error, *more[:1])
+            return self.throw(generator, error)
+        return self.send(generator, args[0] if name == "send" else None)
+
     def find_special(self, function: Any) -> Callable | None:
         try:
             return self.special.get(function)
@@ -183,7 +202,7 @@ class Calls(Attributes):
             return self.call_op(function, args, kwargs)
         if "_rushlight_allowed" in function.__dict__:
             return self.call_allowed(function, args, kwargs)
-        if module.startswith("rushlight.") and module.startswith(OPAQUE):
+        if module.startswith(OPAQUE) and not module.startswith("rushlight.capture.equivalents"):
             raise Break("Library function", f"{module}.{function.__qualname__} runs outside the graph")
         if module.partition(".")[0] in BREAKING and module.partition(".")[0] != "rushlight":
             raise Break("Library function", f"{module}.{function.__qualname__} cannot be followed")
@@ -297,21 +316,27 @@ class Calls(Attributes):
 
     def needs_following(self, function: Any, args: tuple, kwargs: dict) -> bool:
         """Whether Python code would run inside a builtin."""
-        args = tuple(map(self.value, args))
+        args = tuple(map(self.value, (*args, *kwargs.values())))
+        self.tensors_from = 0 if function in STRUCTURAL_FUNCTIONS or function in (set, frozenset, dict) else 99
         if function in (map, filter, functools.reduce, itertools.accumulate, itertools.takewhile, itertools.dropwhile,
-                        itertools.filterfalse, itertools.starmap):
+                        itertools.filterfalse, itertools.starmap) or function in ENDLESS:
             return True
         if any(name in kwargs and kwargs[name] is not None for name in ("key", "func")):
             return True
         if function is itertools.groupby and (len(args) > 1 or kwargs):
             return True
-        return any(not self.is_simple_iterable(arg) for arg in args)
+        try:
+            return any(not self.is_simple_iterable(arg) for arg in args)
+        finally:
+            self.tensors_from = 0
 
     def is_simple_iterable(self, value: Any, depth: int = 0) -> bool:
         """Whether going through the value runs no Python code and its items compare without any."""
         kind = type(value)
+        if self.is_symbol(value):
+            return True
         if kind in SCALARS or isinstance(value, (Tensor, range)):
-            return not isinstance(value, Tensor) or depth > 0
+            return not isinstance(value, Tensor) or depth > self.tensors_from
         if kind in (list, tuple, set, frozenset, collections.deque) or (isinstance(value, tuple) and not has_python(value, "__iter__")):
             return depth > 2 or all(self.is_simple_iterable(self.peek(item), depth + 1) for item in value)
         if kind in (dict, collections.OrderedDict, collections.Counter, collections.defaultdict):
@@ -836,6 +861,8 @@ def operator_of(op: str) -> Any:
 
 
 
+ENDLESS = (itertools.chain, itertools.islice, itertools.count, itertools.repeat, itertools.cycle, itertools.zip_longest, itertools.groupby,
+           itertools.pairwise, itertools.compress, itertools.chain.from_iterable)
 DICT_KEYS = (type({}.keys()), type({}.values()), type({}.items()))
 ITERATOR_EQUIVALENTS = (map, filter, zip, enumerate, reversed)
 OPAQUE = ("rushlight.func", "rushlight.data", "rushlight.serialize", "rushlight.compile", "rushlight.export", "rushlight.capture",

@@ -75,6 +75,7 @@ class Loader(Defaults):
         self.known: dict[int, Known] = {}  # by the original's identity
         self.home: dict[int, Known] = {}  # by the stand-in's identity
         self.keep: list = []
+        self.seen_values: dict[str, tuple] = {}  # numbers and shapes that the trace met, to see later what varies
         self.cells: dict[int, tuple] = {}  # cells from before: identity -> (cell, present value)
         self.attributes: dict[int, tuple] = {}  # objects from before: identity -> (object, {name: value})
         self.scopes: dict[int, tuple] = {}  # globals: identity -> (dict, {name: value})
@@ -129,6 +130,7 @@ class Loader(Defaults):
             self.guards.add("constant", source, "{v} is {0}", raw, words=f"{source.name} == {raw!r}")
             return raw
         if kind in (int, float):
+            self.seen_values[source.name] = (source, raw)
             symbol = self.policy.symbol(self, source, raw)
             if symbol is not None:
                 return symbol

@@ -249,9 +249,9 @@ class Rebuild:
         owner = value.mapping
         for one in (*self.tracer.home.values(),):
             if one.snapshot is not None and isinstance(one.value, dict) and types.MappingProxyType(one.value) == owner and same_view(value, one.value):
-                return self.bind(value, f"{self.source(one.source)}.{VIEWS[kind]}()")
+                return self.bind(value, f"{self.source(one.source)}.{kind.__name__.rpartition('_')[2]}()")
         whole = dict(owner)
-        return self.bind(value, f"{self.name(whole)}.{VIEWS[kind]}()")
+        return self.bind(value, f"{self.name(whole)}.{kind.__name__.rpartition('_')[2]}()")
 
     def error(self, value: BaseException, kind: type) -> str:
         cause = value.__cause__
@@ -410,7 +410,6 @@ class NATIVE:
     machine: Any = None
 
 
-VIEWS = {type({}.keys()): "keys", type({}.values()): "values", type({}.items()): "items"}
 BUILDERS = [
     (Generator, Rebuild.generator), (list, Rebuild.list), (tuple, Rebuild.tuple), (dict, Rebuild.dict), ((set, frozenset), Rebuild.set),
     (collections.deque, Rebuild.deque), (slice, Rebuild.slice), (FunctionType, Rebuild.function), (CellType, Rebuild.cell),

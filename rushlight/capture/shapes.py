@@ -1,34 +1,413 @@
-"""Sizes and Python numbers that stay symbolic: what varied between calls becomes an input of the graph.
+"""Sizes and Python numbers that stay symbolic: what varied between calls becomes an input, not a guard by value.
 
-Read `Shapes.symbol_for` first.
+A `Symbol` is an int or float with an expression over sources.  Arithmetic makes expressions; a comparison is decided by
+the present value and adds the guard that it stays so; whatever needs the plain number fixes it.  The sizes of inner
+tensors are found by running the graph so far at other sizes (`Shapes.size_expression`).
+Read `Symbol` and `Shapes.make_symbol` first.
 """
 
+import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from ..core import modes
+from ..core.size import Size
+from ..graph import map_nodes
+from ..tensor import Tensor, wrap
 from .machine import Break
-from .tensors import Tensors
+from .sources import Source
+from .tensors import Tensors, Traced, set_mode
+
+TEXT = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "floordiv": "({} // {})", "truediv": "({} / {})", "mod": "({} % {})",
+        "pow": "({} ** {})", "lshift": "({} << {})", "rshift": "({} >> {})", "neg": "(-{})", "abs": "abs({})", "and_": "({} & {})",
+        "or_": "({} | {})", "xor": "({} ^ {})", "invert": "(~{})", "int": "int({})", "float": "float({})", "pos": "(+{})"}
+RELATIONS = {"lt": "{} < {}", "le": "{} <= {}", "eq": "{} == {}", "ne": "{} != {}", "gt": "{} > {}", "ge": "{} >= {}"}
+VARIABLE_RESULTS = frozenset({"split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes", "unsafe_chunk", "unsafe_split",
+                              "broadcast_tensors", "meshgrid", "__iter__"})
+
+
+class Symbol:
+    """A number with an expression: ("source", source) or (operation, operands...)."""
+
+    __slots__ = ("tracer", "expression", "hint", "fixed")
+
+    def __init__(self, tracer: Any, expression: tuple, hint: Any):
+        self.tracer, self.expression, self.hint, self.fixed = tracer, expression, hint, False
+
+    def __hash__(self) -> int:
+        return hash(self.concrete())
+
+    def concrete(self) -> Any:
+        """The plain number, with the guard that it is always this one."""
+        if not self.fixed:
+            self.fixed = True
+            self.tracer.relate("eq", self, self.hint)
+        return self.hint
+
+    def __index__(self) -> int:
+        if type(self.hint) is not int:
+            raise TypeError(f"'{type(self.hint).__name__}' object cannot be interpreted as an integer")
+        return self.concrete()
+
+    def __bool__(self) -> bool:
+        return self.tracer.relate("ne", self, 0)
+
+    def __int__(self) -> int:
+        return int(self.concrete())
+
+    def __float__(self) -> float:
+        return float(self.concrete())
+
+    def __repr__(self) -> str:
+        return repr(self.concrete())
+
+    def __str__(self) -> str:
+        return str(self.concrete())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.concrete(), spec)
+
+    def __round__(self, digits: Any = None) -> Any:
+        return self if type(self.hint) is int and digits is None else round(self.concrete(), digits)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.concrete(), name)
+
+
+def arithmetic(name: str, function: Callable, swapped: bool = False) -> Callable:
+    def apply(self: Symbol, other: Any) -> Any:
+        if type(other) is not Symbol and type(other) not in (int, float, bool):
+            return NotImplemented if isinstance(other, Tensor) or not isinstance(other, (list, tuple, str)) else function(
+                *((other, self.concrete()) if swapped else (self.concrete(), other)))
+        pair = (other, self) if swapped else (self, other)
+        return self.tracer.operate(name, function, *pair)
+    return apply
+
+
+def relation(name: str) -> Callable:
+    def apply(self: Symbol, other: Any) -> Any:
+        if type(other) is not Symbol and type(other) not in (int, float, bool):
+            return NotImplemented
+        return self.tracer.relate(name, self, other)
+    return apply
+
+
+for _name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "lshift", "rshift"):
+    setattr(Symbol, f"__{_name}__", arithmetic(_name, getattr(operator, _name)))
+    setattr(Symbol, f"__r{_name}__", arithmetic(_name, getattr(operator, _name), True))
+for _name in ("and", "or", "xor"):
+    setattr(Symbol, f"__{_name}__", arithmetic(_name + ("_" if _name != "xor" else ""), getattr(operator, f"__{_name}__")))
+    setattr(Symbol, f"__r{_name}__", arithmetic(_name + ("_" if _name != "xor" else ""), getattr(operator, f"__{_name}__"), True))
+for _name in RELATIONS:
+    setattr(Symbol, f"__{_name}__", relation(_name))
+for _name in ("neg", "abs", "invert", "pos"):
+    setattr(Symbol, f"__{_name}__", lambda self, _name=_name: self.tracer.operate(_name, getattr(operator, _name), self))
 
 
 class Shapes(Tensors):
     """Part of the tracer: symbolic ints and floats."""
 
+    def __init__(self, policy: Any):
+        super().__init__(policy)
+        self.symbols: dict[Source, Symbol] = {}
+        self.numbers: list[Symbol] = []  # ints and floats that are inputs of the graph
+        self.symbol_nodes: dict[tuple, Any] = {}
+        self.variations: list[tuple[dict, dict]] | None = None
+        self.sizes: dict[Any, tuple] = {}
+        self.evaluated: list[Any] = []
+
+    # -- making ------------------------------------------------------------------------------------------------------
+
+    def make_symbol(self, source: Source, raw: Any) -> Symbol:
+        symbol = self.symbols.get(source)
+        if symbol is None:
+            symbol = self.symbols[source] = Symbol(self, ("source", source), raw)
+            if source.kind != "shape":
+                name = type(raw).__name__
+                self.guards.add("type", source, "type({v}) is " + name, words=f"type({source.name}) is {name}")
+                if name == "float":
+                    self.guards.add("finite", source, "{v} - {v} == 0", words=f"{source.name} is finite")
+            else:
+                self.guards.add("size", source, "{v} >= 2", words=f"2 <= {source.name}")
+        return symbol
+
+    def size_symbol(self, tensor: Traced, dim: int) -> Symbol:
+        return self.make_symbol(self.sources.step("shape", tensor.source, dim), tensor.real._array.shape[dim])
+
     def is_symbol(self, value: Any) -> bool:
-        return False
+        return type(value) is Symbol
 
-    def symbol_kind(self, value: Any) -> type:
-        return int
+    def symbol_kind(self, value: Symbol) -> type:
+        return type(value.hint)
 
-    def symbol_hint(self, value: Any) -> Any:
-        return value
+    def symbol_hint(self, value: Symbol) -> Any:
+        return value.hint
+
+    def symbol_source(self, value: Symbol) -> Any:
+        return value.expression[1] if value.expression[0] == "source" else None
+
+    def convert_symbol(self, kind: type, value: Symbol) -> Any:
+        if kind is type(value.hint):
+            return value
+        return self.operate(kind.__name__, kind, value)
+
+    # -- arithmetic and relations ------------------------------------------------------------------------------------
+
+    def operate(self, name: str, function: Callable, *operands: Any) -> Any:
+        hints = [item.hint if type(item) is Symbol else item for item in operands]
+        result = function(*hints)  # raises as the plain numbers do, e.g. for a division by zero
+        if name in ("floordiv", "truediv", "mod") and type(operands[1]) is Symbol:
+            self.relate("ne", operands[1], 0)
+        if name in ("pow", "lshift", "rshift") and type(operands[1]) is Symbol:
+            operands = (operands[0], operands[1].concrete())
+            if type(operands[0]) is not Symbol:
+                return result
+        if type(result) not in (int, float):
+            for item in operands:
+                if type(item) is Symbol:
+                    item.concrete()
+            return result
+        return Symbol(self, (name, *(item.expression if type(item) is Symbol else item for item in operands)), result)
+
+    def relate(self, name: str, left: Any, right: Any) -> bool:
+        """Decide a comparison by the present values and guard that it stays so."""
+        hints = [item.hint if type(item) is Symbol else item for item in (left, right)]
+        answer = bool(getattr(operator, name)(*hints))
+        sources: list[Source] = []
+        parts = [self.expression_text(item.expression, sources) if type(item) is Symbol else repr(item) for item in (left, right)]
+        if not sources:
+            return answer
+        text = RELATIONS[name].format(*parts)
+        text = text if answer else f"not ({text})"
+        words = text.format(*(source.name for source in sources))
+        self.guards.add("relation", None, text, words=words, others=tuple(sources))
+        if name == "eq" and answer:
+            for item, other in ((left, right), (right, left)):
+                if type(item) is Symbol and type(other) is not Symbol:
+                    item.fixed = True
+                    self.policy.on_fixed(self, item, other)
+        return answer
+
+    def expression_text(self, expression: Any, sources: list[Source]) -> str:
+        if type(expression) is not tuple:
+            return f"({expression!r})" if expression < 0 else repr(expression)
+        if expression[0] == "source":
+            if expression[1] not in sources:
+                sources.append(expression[1])
+            return f"{{{sources.index(expression[1])}}}"
+        return TEXT[expression[0]].format(*(self.expression_text(part, sources) for part in expression[1:]))
+
+    def symbol_text(self, value: Symbol, rebuild: Any) -> str:
+        sources: list[Source] = []
+        text = self.expression_text(value.expression, sources)
+        return text.format(*(rebuild.source(source) for source in sources))
+
+    # -- in the graph ------------------------------------------------------------------------------------------------
+
+    def symbol_node(self, value: Symbol) -> Any:
+        return self.expression_node(value.expression)
+
+    def expression_node(self, expression: Any) -> Any:
+        if type(expression) is not tuple:
+            return expression
+        key = tuple(id(part) if type(part) is Source else part for part in expression)
+        node = self.symbol_nodes.get(key)
+        if node is not None:
+            return node
+        if expression[0] == "source":
+            source = expression[1]
+            if source.kind == "shape":
+                tensor = next(item for item in self.inputs if type(item) is Traced and item.source is source.base)
+                node = self.graph.call_function(Tensor.size, (tensor.node, source.key))
+                node.meta["val"] = self.symbols[source].hint
+            else:
+                node = self.placeholder(source)
+                node.meta["val"] = self.symbols[source].hint
+                self.inputs.append(self.symbols[source])
+        else:
+            function = {"int": int, "float": float}.get(expression[0]) or getattr(operator, expression[0])
+            node = self.graph.call_function(function, tuple(self.expression_node(part) for part in expression[1:]))
+        self.symbol_nodes[key] = node
+        return node
+
+    def input_text(self, item: Any, rebuild: Any) -> str:
+        return rebuild.source(item.expression[1] if type(item) is Symbol else item.source)
+
+    def example(self, item: Any) -> Any:
+        return item.hint if type(item) is Symbol else item.real
 
     def prelude(self, rebuild: Any) -> list[str]:
         return []
 
-    def input_text(self, item: Any, rebuild: Any) -> str:
-        return rebuild.source(item.source)
+    # -- sizes of tensors --------------------------------------------------------------------------------------------
 
-    def example(self, item: Any) -> Any:
-        return item.real
+    def symbolic_shape(self, value: Traced) -> Any:
+        return tuple.__new__(Size, self.shape_of(value))
+
+    def symbolic_fact(self, name: str, args: tuple, kwargs: dict, result: Any) -> Any:
+        tensor = args[0]
+        if type(tensor) is not Traced:
+            return result
+        shape = self.shape_of(tensor)
+        if name in ("numel", "nelement"):
+            return math.prod(shape)
+        if name == "__len__":
+            return shape[0]
+        dim = args[1] if len(args) > 1 else kwargs.get("dim")
+        return tuple.__new__(Size, shape) if dim is None else shape[dim]
+
+    def shape_of(self, value: Traced) -> tuple:
+        """The sizes: symbols where they may differ on another run."""
+        hints = value.stand_in._array.shape
+        if value.source is not None and value.real is not None and hints == value.real._array.shape:
+            dynamic = self.policy.dynamic_dims(self, value.source, value.real)
+            return tuple(self.size_symbol(value, at) if at in dynamic else size for at, size in enumerate(hints))
+        if not self.all_symbols():
+            return hints
+        known = self.sizes.get(value.node)
+        if known is None:
+            known = self.sizes[value.node] = tuple(self.size_expression(value, at, size) for at, size in enumerate(hints))
+        return known
+
+    def all_symbols(self) -> list[Symbol]:
+        """Every size and number that may vary; the sizes count whether Python asked for them or not."""
+        for item in list(self.inputs):
+            if type(item) is Traced and item.source is not None:
+                for dim in self.policy.dynamic_dims(self, item.source, item.real):
+                    self.size_symbol(item, dim)
+        return [symbol for symbol in self.symbols.values() if not symbol.fixed and type(symbol.hint) is int]
+
+    def size_expression(self, value: Traced, dim: int, size: int) -> Any:
+        """The size as a linear expression of the symbols, from running the graph at other sizes; else it is fixed."""
+        symbols = self.all_symbols()
+        found = []
+        for assignment, env in self.vary(symbols):
+            result = self.evaluate(value.node, env, assignment)
+            if result is None:
+                for symbol in assignment:
+                    symbol.concrete()
+                return size
+            found.append((assignment, result.shape[dim]))
+        expression: Any = size
+        slopes = {}
+        for symbol in symbols:
+            steps = [(assignment[symbol] - symbol.hint, other - size) for assignment, other in found if list(assignment) == [symbol]]
+            slope = steps[0][1]
+            if any(change != slope * by // steps[0][0] for by, change in steps) or slope % steps[0][0]:
+                symbol.concrete()
+                continue
+            slopes[symbol] = slope // steps[0][0]
+        moving = {symbol: slope for symbol, slope in slopes.items() if slope}
+        if not moving:
+            return size
+        for assignment, other in found:
+            if len(assignment) > 1:
+                linear = size + sum(slope * (assignment[symbol] - symbol.hint) for symbol, slope in moving.items() if symbol in assignment)
+                if linear != other:
+                    product = math.prod(symbol.hint for symbol in moving)
+                    grown = math.prod(assignment.get(symbol, symbol.hint) for symbol in moving)
+                    if size % product == 0 and other == size // product * grown:
+                        return math.prod(moving, start=size // product)
+                    for symbol in moving:
+                        symbol.concrete()
+                    return size
+        constant = size - sum(slope * symbol.hint for symbol, slope in moving.items())
+        for symbol, slope in moving.items():
+            term = symbol if slope == 1 else symbol * slope
+            expression = term if expression is size else expression + term
+        return expression + constant if constant else expression
+
+    def vary(self, symbols: list[Symbol]) -> list[tuple[dict, dict]]:
+        """The assignments to try, each with the values of the nodes computed under it so far."""
+        if self.variations is None or len(self.evaluated) != len(symbols):
+            self.evaluated = list(symbols)
+            self.variations = [({symbol: symbol.hint + by}, {}) for symbol in symbols for by in (1, 2, 5)]
+            if len(symbols) > 1:
+                self.variations.append(({symbol: symbol.hint + at + 1 for at, symbol in enumerate(symbols)}, {}))
+        return self.variations
+
+    def evaluate(self, wanted: Any, env: dict, assignment: dict) -> Any:
+        """The value of a node when the symbols are as assigned, or None if the graph does not run so."""
+        if wanted in env:
+            return env[wanted]
+        if env.get("failed"):
+            return None
+        before = {"grad": modes.GRAD.get()}
+        try:
+            for node in self.graph.nodes:
+                if node in env:
+                    continue
+                if node.op == "placeholder":
+                    env[node] = self.varied_input(node, assignment)
+                elif node.op == "call_function" and node.target is not set_mode:
+                    fetch = lambda used: env[used]  # noqa: E731
+                    from_nodes = map_nodes(node.args, fetch), map_nodes(node.kwargs, fetch)
+                    env[node] = node.target(*from_nodes[0], **from_nodes[1])
+                if node is wanted:
+                    break
+        except Exception:
+            env["failed"] = True
+            return None
+        finally:
+            modes.GRAD.set(before["grad"])
+        return env.get(wanted)
+
+    def varied_input(self, node: Any, assignment: dict) -> Any:
+        for item in self.inputs:
+            if type(item) is Symbol:
+                if self.symbol_nodes.get(("source", id(item.expression[1]))) is node:
+                    return assignment.get(item, item.hint)
+            elif item.node is node:
+                shape = list(item.real._array.shape)
+                for symbol, size in assignment.items():
+                    source = symbol.expression[1]
+                    if source.kind == "shape" and source.base is item.source:
+                        shape[source.key] = size
+                return wrap(np.zeros(shape, item.real._array.dtype), item.real._dtype)
+        raise KeyError(node)
+
+    def fix_sizes(self, value: Any) -> None:
+        """The sizes of a tensor decide more than the graph can say: fix them."""
+        if type(value) is Traced:
+            for size in self.shape_of(value):
+                if type(size) is Symbol:
+                    size.concrete()
+
+    def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        if self.policy.any_dynamic:
+            name = getattr(function, "__name__", "")
+            if name in VARIABLE_RESULTS or name in ("stride", "is_contiguous", "unfold", "as_strided"):
+                for arg in args[:1]:
+                    for item in arg if isinstance(arg, (list, tuple)) else (arg,):
+                        self.fix_sizes(self.value(item))
+        return super().call_op(function, args, kwargs)
+
+    def iterate_tensor(self, value: Tensor) -> Any:
+        if self.policy.any_dynamic:
+            self.fix_sizes(value)
+        return super().iterate_tensor(value)
+
+    # -- places that need the plain number ---------------------------------------------------------------------------
+
+    def plain_number(self, value: Any) -> Any:
+        """The value with every symbol in it fixed."""
+        if type(value) is Symbol:
+            return value.concrete()
+        if type(value) in (tuple, list, Size) and any(type(item) is Symbol for item in value):
+            return type(value)(self.plain_number(item) for item in value)
+        return value
+
+    def key(self, value: Any) -> Any:
+        return super().key(self.plain_number(value))
+
+    def native(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        if function not in KEEPS_SYMBOLS:
+            args = tuple(self.plain_number(self.value(arg)) for arg in args)
+            kwargs = {key: self.plain_number(self.value(item)) for key, item in kwargs.items()}
+        return super().native(function, args, kwargs)
 
     def inline_attribute(self, value: Any, name: str) -> Any:
         """An attribute read whose failure is an answer."""
@@ -40,3 +419,16 @@ class Shapes(Tensors):
 
     def native_callable(self, function: Any) -> Any:
         return function
+
+
+class Kept(frozenset):
+    """Functions that work on symbols as they are."""
+
+    def __contains__(self, function: Any) -> bool:
+        try:
+            return super().__contains__(function)
+        except TypeError:
+            return False
+
+
+KEEPS_SYMBOLS = Kept({min, max, sum, abs, list, tuple, zip, enumerate, reversed, iter, divmod, dict, slice})

@@ -139,3 +139,26 @@ def nth(container: Any, index: int) -> Any:
 
 
 LOADERS = {"nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
+
+
+def find_value(source: Source, roots: list) -> Any:
+    """The present value of a source; raises what the path raises."""
+    kind, key = source.kind, source.key
+    if kind == "root":
+        return roots[key]
+    if kind == "const":
+        return key
+    base = find_value(source.base, roots)
+    if kind in ("attr", "slot"):
+        return getattr(base, key)
+    if kind == "nth":
+        return nth(base, key)
+    if kind == "cell":
+        return base.cell_contents
+    if kind == "state":
+        return base.__dict__[key]
+    if kind in ("default", "kwdefault", "closure"):
+        return getattr(base, {"default": "__defaults__", "kwdefault": "__kwdefaults__", "closure": "__closure__"}[kind])[key]
+    if kind == "shape":
+        return base._array.shape[key]
+    return base[key]

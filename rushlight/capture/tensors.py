@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import modes
 from ..graph import Graph, Node
-from ..tensor import Parameter, Tensor, new, root_of, storage_array, wrap
+from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
 from .calling import Calls
 from .loading import SCALARS, Pending, is_library
 from .machine import Break
@@ -128,26 +128,22 @@ class Tensors(Calls):
         storage = storage_array(raw)
         found = self.storages.get(id(storage))
         if found is None:
-            with Quiet():
-                base = wrap(storage.copy(), raw._dtype)
-            found = self.storages[id(storage)] = (storage, base)
+            found = self.storages[id(storage)] = (storage, storage.copy())
         base = found[1]
         array = raw._array
         if array is storage or (array.shape == storage.shape and array.strides == storage.strides):
-            copied = base._array if base._array.strides == array.strides else storage.copy()
+            copied = base if base.strides == array.strides else storage.copy()
         else:
             try:
                 offset = (array.__array_interface__["data"][0] - storage.__array_interface__["data"][0])
                 if not storage.flags.c_contiguous or array.dtype != storage.dtype:
                     raise ValueError
-                copied = np.ndarray(array.shape, array.dtype, base._array.reshape(-1).view(np.uint8), offset, array.strides)
+                copied = np.ndarray(array.shape, array.dtype, base.reshape(-1).view(np.uint8), offset, array.strides)
             except (ValueError, TypeError):
                 copied = array.copy()
-        with Quiet():
-            tensor = wrap(copied, raw._dtype)
-        if raw.is_inference():
-            with modes.inference_mode():
-                tensor = wrap(copied, raw._dtype)
+        tensor = new(type(raw))
+        tensor._array, tensor._dtype = copied, raw._dtype
+        tensor._node = tensor._grad = tensor._meta = None
         tensor._requires_grad = raw._requires_grad
         if raw._node is not None:  # a stand-in of an inner tensor must allow what an inner tensor allows
             with modes.enable_grad():
@@ -157,7 +153,7 @@ class Tensors(Calls):
     def tensor_guard(self, source: Source, raw: Tensor) -> None:
         kind = type(raw)
         name = source.name
-        if kind is not Tensor and kind is not Parameter:
+        if kind not in PLAIN:
             self.subclass_tensor(source, raw)
         self.guards.add("tensor", source, "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and ({v}._node is None) is {3}",
                         kind, raw._dtype, raw._requires_grad, raw._node is None, words=f"tensor {name!r}: {raw._dtype}, requires_grad={raw._requires_grad}")
@@ -174,7 +170,6 @@ class Tensors(Calls):
         else:
             self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
                             words=f"tensor {name!r} size == {list(shape)}")
-        self.guards.add("meta", source, "{v}.is_inference() is {0}", raw.is_inference())
         for other in self.inputs:
             if type(other) is Traced and other.real is not raw and self.may_alias(other.source, source):
                 self.guards.add("alias", source, "{v} is not {0}", others=(other.source,))
@@ -200,7 +195,7 @@ class Tensors(Calls):
 
     def is_parameter(self, value: Tensor) -> bool:
         real = getattr(value, "real", None) if type(value) is Traced else value
-        return isinstance(real, Tensor) and real._meta is not None and real._meta.is_parameter
+        return isinstance(real, Parameter)
 
     def tensor_kind(self, value: Tensor) -> type:
         if type(value) is not Traced:
@@ -417,17 +412,6 @@ class Tensors(Calls):
 def bound(function: Any, value: Traced) -> Any:
     """A method of Tensor bound to a traced tensor."""
     return MethodType(function, value) if isinstance(function, FunctionType) else function.__get__(value)
-
-
-class Quiet:
-    """Neither recording nor inference, whatever the user's modes are."""
-
-    def __enter__(self) -> None:
-        self.tokens = modes.INFERENCE.get()
-        modes.INFERENCE.set(False)
-
-    def __exit__(self, *exc: Any) -> None:
-        modes.INFERENCE.set(self.tokens)
 
 
 def unwrap(value: Any, seen: list, tracer: Any) -> Any:

@@ -17,9 +17,10 @@ from .bytecode import VERSION
 from .loading import Pending, Uncapturable
 from .machine import NULL, Break, Frame, Restart
 from .points import Continue, FrameState, Point
-from .rebuild import Rebuild
+from .rebuild import Cycle, Rebuild
 from .shapes import Shapes
 from .sources import LOADERS
+from .lines import raise_at
 from .tensors import MODES, Traced, present_modes, set_mode
 from .values import special_calls
 
@@ -42,6 +43,9 @@ class Tracer(Shapes):
         self.made_classes: dict[int, Any] = {}
         self.depth = self.followed = 0
         self.active: list[Frame] = []
+        self.last_error: BaseException | None = None
+        self.error_trail: list[tuple] = []
+        self.error_op = ""
         super().__init__(policy)
 
     # -- frames ------------------------------------------------------------------------------------------------------
@@ -54,6 +58,8 @@ class Tracer(Shapes):
             frame.pc = state.pc
             frame.fast = [self.slot(item, roots) for item in state.fast]
             frame.stack = [self.slot(item, roots) for item in state.stack]
+            if state.pc == 0 and state.function is not None and state.function.__closure__:
+                self.adopt_cells(state.function)
             frames.append(frame)
         return frames
 
@@ -132,6 +138,13 @@ class Tracer(Shapes):
             frame.stack = frame.saved
         signal.frames.append(frame)
 
+    def unwind(self, frame: Frame, error: BaseException, handlers: Any = None) -> None:
+        if error is not self.last_error:
+            self.last_error, self.error_trail = error, []
+            self.error_op = frame.program.instructions[frame.pc].op
+        self.error_trail.append(frame.where)
+        super().unwind(frame, error, handlers)
+
     # -- the two ends of a piece -------------------------------------------------------------------------------------
 
     def add_mode_guards(self) -> None:
@@ -144,21 +157,22 @@ class Tracer(Shapes):
 class Entry:
     """One translation of a point: its guard, what to run, and what it was made of."""
 
-    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "reason", "exact", "mutates", "hits", "break_", "compiled")
+    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "hits", "break_", "values")
 
     def __init__(self, guard: Callable, run: Callable, guards: Any, module: Any, source: str, guard_source: str, signal: Any,
                  mutates: bool):
         self.guard, self.run, self.guards, self.module = guard, run, guards, module
         self.source, self.guard_source, self.break_, self.mutates = source, guard_source, signal, mutates
         self.hits = 0
+        self.values: dict = {}
 
 
 class Raised(Exception):
     """The user's code raised while translating; it runs again as ordinary Python and raises for the user."""
 
-    def __init__(self, error: BaseException):
+    def __init__(self, error: BaseException, worked: bool):
         super().__init__(error)
-        self.error = error
+        self.error, self.worked = error, worked
 
 
 def capture(point: Point, roots: list, policy: Any) -> Entry:
@@ -172,7 +186,7 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
         for _ in range(200):
             tracer = Tracer(point, policy, stops)
             tracer.add_mode_guards()
-            signal, value = None, None
+            signal, value, raised = None, None, None
             try:
                 value = tracer.run_point(roots)
             except Break as found:
@@ -183,7 +197,9 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
             except (Uncapturable, KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
-                raise Raised(error) from error
+                if not (tracer.recorded_ops and tracer.last_error is error and tracer.error_op == "RAISE_VARARGS"):
+                    raise Raised(error, bool(tracer.recorded_ops)) from error
+                raised = error
             finally:
                 ended = present_modes()
                 restore(started)
@@ -192,10 +208,20 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
                 policy.on_break(point, signal, stops)
                 if policy.must_restart(signal, stops):
                     continue
-            return finish(tracer, point, policy, signal, value, ended)
+            return finish(tracer, point, policy, signal, value, ended, raised)
         raise Uncapturable("too many restarts")
     finally:
         sys.setrecursionlimit(limit)
+
+
+def write_tail(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break | None, value: Any, raised: BaseException | None) -> list[str]:
+    """How the piece ends: it raises, returns, or breaks."""
+    if raised is not None:
+        trail = [where for where in tracer.error_trail if "/rushlight/capture/" not in where[0]]
+        return [f"raise_at({rebuild.name(raised)}, {rebuild.text.const(tuple(trail))})"]
+    if signal is None:
+        return [f"return {rebuild.name(value)}"]
+    return write_break(tracer, rebuild, point, signal)
 
 
 def restore(before: dict) -> None:
@@ -204,18 +230,19 @@ def restore(before: dict) -> None:
             set_mode(name, value)
 
 
-def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, value: Any, ended: dict) -> Entry:
+def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, value: Any, ended: dict,
+           raised: BaseException | None = None) -> Entry:
     """Turn a finished trace into an entry: the graph through the backend, the rest into one Python function."""
     rebuild = Rebuild(tracer)
-    if signal is None:
-        tail = [f"return {rebuild.name(value)}"]
-    else:
-        tail = write_break(tracer, rebuild, point, signal)
-    rebuild.write_effects()
+    try:
+        tail = write_tail(tracer, rebuild, point, signal, value, raised)
+        rebuild.write_effects()
+    except (Cycle, KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
+        raise Uncapturable(f"{type(error).__name__}: {error}") from error
     text = rebuild.text
     call: list[str] = []
     module = None
-    scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue}
+    scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at}
     if tracer.recorded_ops:
         inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
         for name, mode in MODES.items():
@@ -238,7 +265,9 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
     guard, guard_source = guarding.build(tracer.guards, len(point.names), given)
     mutates = any(changes(node) for node in tracer.graph.nodes)
-    return Entry(guard, run, tracer.guards, module, source, guard_source, signal, mutates)
+    entry = Entry(guard, run, tracer.guards, module, source, guard_source, signal, mutates)
+    entry.values = tracer.seen_values
+    return entry
 
 
 def changes(node: Any) -> bool:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
+from ..nn.module import Module
 from .dispatch import Compiled, everything
+from .module import OptimizedModule
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 backends: dict[str, Callable] = {}
@@ -118,7 +120,19 @@ def wrap_builtin(function: Any) -> FunctionType:
 
 
 def compile_module(model: Any, backend: Callable, fullgraph: bool, dynamic: bool | None) -> Any:
-    raise NotImplementedError("compile of a module")
+    make = functools.partial(compile_callable, backend=backend, fullgraph=fullgraph, dynamic=dynamic)
+    if isinstance(model, OptimizedModule):
+        model = model._orig_mod
+    return OptimizedModule(model, make)
+
+
+def compile_in_place(function: Any, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
+                     mode: str | None = None, options: dict | None = None, disable: bool = False) -> Any:
+    """What `Module.compile()` keeps as the module's call."""
+    return function if disable else compile_callable(function, find_backend(backend), fullgraph, dynamic)
+
+
+Module._compiler = staticmethod(compile_in_place)
 
 
 

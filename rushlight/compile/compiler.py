@@ -155,6 +155,11 @@ Tracer.special = {**Tracer.special, is_compiling: lambda self, args, kwargs: Tru
                   graph_break: broken, compile: compiled_inside}
 
 
+def register(package: Any) -> None:
+    """The package may stand for `compile` in user code."""
+    Tracer.special[package] = compiled_inside
+
+
 @contextlib.contextmanager
 def no_tracing() -> Iterator[None]:
     before, busy.disabled = getattr(busy, "disabled", False), True

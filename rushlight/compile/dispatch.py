@@ -15,6 +15,7 @@ from ..capture.machine import NULL, Frame
 from ..capture.points import Continue, FrameState, Point, Points
 from ..capture.rebuild import NATIVE
 from ..capture.trace import Failed, Raised, capture
+from ..capture.sources import find_value
 from .config import config, counters
 from .policy import LOGS, Policy, explain_break, log
 
@@ -104,6 +105,7 @@ class Compiled:
             self.limit_hit(point, roots)
             return None
         if point.entries:
+            self.learn(point, roots)
             reasons = self.reasons(point, roots)
             self.recompiles.append((point.where, reasons))
             if "recompiles" in LOGS:
@@ -116,10 +118,16 @@ class Compiled:
             policy = Policy(self, point)
             policy.roots = roots
             entry = capture(point, roots, policy)
-        except Raised:
+        except Raised as raised:
+            if "breaks" in LOGS:
+                log.warning("%s: runs as ordinary Python, since it raises %r", point.where, raised.error)
+            if point.function is not None and not point.entries and not raised.worked:
+                point.skipped = True  # as PyTorch: a function that raises before it did anything is not tried again
             return None
         except Uncapturable as reason:
             counters["uncapturable"][str(reason)] += 1
+            if "breaks" in LOGS:
+                log.warning("%s: runs as ordinary Python: %s", point.where, reason)
             point.skipped = True
             return None
         finally:
@@ -128,6 +136,25 @@ class Compiled:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
         point.entries.append(entry)
         return entry
+
+    def learn(self, point: Point, roots: list) -> None:
+        """Note which numbers and sizes differ from what the entries saw: they are symbolic from now on."""
+        if self.dynamic is False or not config.automatic_dynamic_shapes:
+            return
+        for entry in point.entries:
+            for name, (source, before) in entry.values.items():
+                try:
+                    now = find_value(source, roots)
+                except Exception:
+                    continue
+                if type(before) is tuple:
+                    shape = getattr(getattr(now, "_array", None), "shape", None)
+                    if shape is not None and len(shape) == len(before):
+                        dims = {dim for dim in range(len(shape)) if shape[dim] != before[dim]}
+                        if dims:
+                            point.history.setdefault(name, set()).update(dims)
+                elif type(now) is type(before) and now != before:
+                    point.history[name] = True
 
     # -- what else can happen ----------------------------------------------------------------------------------------
 

@@ -12,12 +12,17 @@ from typing import Any
 from ..capture.loading import Uncapturable
 from ..capture.machine import Break
 from ..core.generator import default_generator
+from ..tensor import Parameter
 from .config import config, counters
 
 
 
 class Unsupported(RuntimeError):
     """`fullgraph=True` met a break. The text says what, why, where, and what to do."""
+
+
+class ConstraintViolation(RuntimeError):
+    """A size marked as dynamic was fixed by the code."""
 
 
 class BackendCompilerFailed(RuntimeError):
@@ -29,20 +34,68 @@ class Policy:
 
     def __init__(self, owner: Any, point: Any):
         self.owner, self.point = owner, point
-        self.any_dynamic = False
+        self.varying = point.history
+        self.any_dynamic = owner.dynamic is True or bool(point.history)
+        self.dims: dict = {}
+        self.marked: dict = {}
 
     # -- what is dynamic ---------------------------------------------------------------------------------------------
 
     def symbol(self, tracer: Any, source: Any, raw: Any) -> Any:
+        """A symbol for a number that varies, or None: it is guarded by value."""
+        if self.owner.dynamic is False or (type(raw) is float and raw - raw != 0):
+            return None
+        if type(raw) is int and (config.specialize_int or not -2**62 < raw < 2**62):
+            return None
+        if type(raw) is float and config.specialize_float:
+            return None
+        if self.varying.get(source.name) is True:
+            return tracer.make_symbol(source, raw)
+        if self.owner.dynamic is True and type(raw) is int and raw not in (0, 1) and source.kind == "root":
+            return tracer.make_symbol(source, raw)
         return None
 
     def dynamic_dims(self, tracer: Any, source: Any, raw: Any) -> Any:
-        return ()
+        """The dims of an input whose sizes are symbolic."""
+        found = self.dims.get(source)
+        if found is None:
+            found = self.dims[source] = self.find_dims(source, raw)
+            if found:
+                self.any_dynamic = True
+        return found
+
+    def find_dims(self, source: Any, raw: Any) -> frozenset:
+        shape = raw._array.shape
+        marks = raw.__dict__
+        wanted = set(marks.get("_dynamo_dynamic_indices", ())) | set(marks.get("_dynamo_weak_dynamic_indices", ()))
+        for dim in marks.get("_dynamo_dynamic_indices", ()):
+            self.marked[source, dim] = shape[dim]
+        if self.owner.dynamic is False or isinstance(raw, Parameter):
+            return frozenset(wanted)
+        varied = self.varying.get(source.name)
+        if isinstance(varied, set):
+            wanted |= varied
+        if self.owner.dynamic is True:
+            wanted |= set(range(len(shape)))
+        wanted -= set(marks.get("_dynamo_static_indices", ()))
+        return frozenset(dim for dim in wanted if dim < len(shape) and shape[dim] > 1)
+
+    def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
+        """A size marked as dynamic was fixed by the code: an error, in PyTorch's words."""
+        source = tracer.symbol_source(symbol)
+        if source is not None and source.kind == "shape" and (source.base, source.key) in self.marked:
+            self.violation = (f"Constraints violated ({source.name})! For more information, run with TORCH_LOGS=\"+dynamic\".\n"
+                              f"  - You marked {source.name} as dynamic but your code specialized it to be a constant ({value}). "
+                              "If you're using mark_dynamic, either remove it or use maybe_mark_dynamic.")
 
     # -- graphs ------------------------------------------------------------------------------------------------------
 
+    violation: str | None = None
+
     def compile_graph(self, module: Any, examples: list, tracer: Any) -> Any:
         owner = self.owner
+        if self.violation is not None:
+            raise ConstraintViolation(self.violation)
         counters["stats"]["unique_graphs"] += 1
         owner.graphs.append(module)
         if "graph" in LOGS:

@@ -1,0 +1,76 @@
+"""`OptimizedModule`: what `compile(module)` returns, a module that stands for the original one."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from ..nn.module import Module
+
+OWN = frozenset({"_orig_mod", "forward", "_parameters", "_buffers", "_modules", "_epoch", "_detour", "__class__", "_compiled_call_impl"})
+
+
+class OptimizedModule(Module):
+    """A module whose call is compiled; attributes are read from and written to the original, `_orig_mod`."""
+
+    def __init__(self, module: Module, make: Callable):
+        super().__init__()
+        self._modules["_orig_mod"] = module
+        self.__dict__["_make"] = make
+        self.__dict__["_compiled"] = make(module.__call__)
+        self.__dict__.pop("training", None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._detour:
+            return super().__call__(*args, **kwargs)
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        modules = self.__dict__.get("_modules", {})
+        if name == "_orig_mod" and "_orig_mod" in modules:
+            return modules["_orig_mod"]
+        if name in OWN or name.endswith(("_hooks", "_kwargs", "_called")) or "_orig_mod" not in modules:
+            return super().__getattr__(name)
+        return getattr(modules["_orig_mod"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in OWN or "_orig_mod" not in self.__dict__.get("_modules", ()):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._modules["_orig_mod"], name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._modules["_orig_mod"], name)
+
+    def train(self, mode: bool = True) -> "OptimizedModule":
+        self._orig_mod.train(mode)
+        return self
+
+    @property
+    def training(self) -> bool:  # type: ignore[override]
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        if "_orig_mod" in self.__dict__.get("_modules", ()):
+            self._orig_mod.training = mode
+
+    def __reduce__(self) -> Any:
+        return OptimizedModule, (self._orig_mod, self.__dict__["_make"])
+
+    def __deepcopy__(self, memo: dict) -> "OptimizedModule":
+        return OptimizedModule(copy.deepcopy(self._orig_mod, memo), self.__dict__["_make"])
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._orig_mod[key]
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __iter__(self) -> Any:
+        return iter(self._orig_mod)
