@@ -1,6 +1,6 @@
 """Layers, losses, containers, initialisation: PyTorch's `torch.nn`, explicit name by name."""
 
-from rushlight.nn import init, parallel, utils
+from rushlight.nn import init, modules, parallel, utils
 from rushlight.nn.activation import (
     CELU,
     ELU,
@@ -151,7 +151,6 @@ from rushlight.nn.transformer import (
     TransformerEncoderLayer,
 )
 from rushlight.ops import functional
-from rushlight.nn import modules  # isort: skip  (last: it collects the others under PyTorch's paths)
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -16,7 +16,7 @@ from rushlight import ops
 from rushlight.nn import init
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.nn.rnn_cells import GATES, STEPS
+from rushlight.nn.rnn_cells import GATES, STEPS, project
 from rushlight.nn.utils.rnn import PackedSequence
 from rushlight.ops import functional as F
 from rushlight.tensor import Tensor
@@ -260,12 +260,13 @@ class RNNBase(Module):
         weight_ih, weight_hh, *rest = weights
         bias_ih, bias_hh = (rest.pop(0), rest.pop(0)) if self.bias else (None, None)
         projection = rest[0] if rest else None
-        projected = F.linear(data, weight_ih, bias_ih)
+        projected, bias = project(self.mode, data, weight_ih, bias_ih, bias_hh)
+        recurrent = weight_hh.t()
         outputs = []
         if batch_sizes is None:
             times = projected.unbind(0)
             for at in reversed(times) if reverse else times:
-                state = step(at, state, weight_hh, bias_hh, projection)
+                state = step(at, state, recurrent, bias, projection)
                 outputs.append(state[0])
             return ops.stack(outputs[::-1] if reverse else outputs), state
         times = projected.split(batch_sizes)
@@ -276,7 +277,7 @@ class RNNBase(Module):
                 alive = state[0].size(0)
                 if rows > alive:  # rows that end here begin here
                     state = tuple(ops.cat([part, first[alive:rows]]) for part, first in zip(state, start))
-                state = step(at, state, weight_hh, bias_hh, projection)
+                state = step(at, state, recurrent, bias, projection)
                 outputs.append(state[0])
             return ops.cat(outputs[::-1]), state
         ended: list[tuple[Tensor, ...]] = []
@@ -284,7 +285,7 @@ class RNNBase(Module):
             if rows < state[0].size(0):
                 ended.append(tuple(part[rows:] for part in state))
                 state = tuple(part[:rows] for part in state)
-            state = step(at, state, weight_hh, bias_hh, projection)
+            state = step(at, state, recurrent, bias, projection)
             outputs.append(state[0])
         ended.append(state)
         return ops.cat(outputs), tuple(ops.cat(list(parts)) for parts in zip(*reversed(ended)))

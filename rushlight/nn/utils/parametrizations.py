@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import ops
+from rushlight.core.dtypes import finfo
 from rushlight.core.modes import no_grad
 from rushlight.nn.conv_transpose import _ConvTransposeNd
 from rushlight.nn.module import Module
@@ -20,7 +21,7 @@ def _is_orthogonal(matrix: Tensor) -> bool:
     columns = matrix.size(-1)
     if matrix.size(-2) < columns:
         return False
-    eps = 10 * matrix.size(-2) * ops.finfo(matrix.dtype).eps
+    eps = 10 * matrix.size(-2) * finfo(matrix.dtype).eps
     identity = ops.eye(columns, dtype=matrix.dtype)
     return bool(ops.allclose(matrix.mH @ matrix, identity, atol=eps))
 

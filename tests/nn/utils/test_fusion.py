@@ -7,10 +7,11 @@ nn = torch.nn
 
 
 @pytest.mark.parametrize("layer, norm, shape, transpose", [
-    (nn.Conv2d(2, 3, 2), nn.BatchNorm2d(3), (2, 2, 4, 4), False),
-    (nn.ConvTranspose1d(2, 3, 2, bias=False), nn.BatchNorm1d(3), (2, 2, 4), True),
+    (lambda: nn.Conv2d(2, 3, 2), lambda: nn.BatchNorm2d(3), (2, 2, 4, 4), False),
+    (lambda: nn.ConvTranspose1d(2, 3, 2, bias=False), lambda: nn.BatchNorm1d(3), (2, 2, 4), True),
 ])
 def test_convolutions(layer, norm, shape, transpose):
+    layer, norm = layer(), norm()
     norm(torch.randn(4, 3, *shape[2:]))
     x = torch.randn(shape)
     fused = nn.utils.fuse_conv_bn_eval(layer.eval(), norm.eval(), transpose)
