@@ -48,7 +48,8 @@ PURE_MODULES = frozenset({"math", "_operator", "operator", "itertools", "_collec
                           "fractions", "decimal", "string", "_string", "re", "_sre", "textwrap", "types", "enum", "_abc", "copyreg"})
 IMPURE = {builtins.open, builtins.input, builtins.eval, builtins.exec, builtins.compile, builtins.print, builtins.breakpoint,
           builtins.__import__, builtins.__build_class__}
-ITERATORS = tuple({type(iter(x)) for x in ([], (), {}, set(), "", b"", range(0), {}.keys(), {}.values(), {}.items(), range(1 << 70))}
+ITERATORS = tuple({type(iter(x)) for x in ([], (), {}, set(), "", b"", range(0), {}.keys(), {}.values(), {}.items(), range(1 << 70),
+                                         collections.OrderedDict(), collections.OrderedDict().items(), collections.OrderedDict().values())}
                   | {type(reversed([])), type(reversed({})), zip, enumerate, reversed, itertools.chain, itertools.islice, itertools.count,
                      itertools.repeat, itertools.cycle, itertools.zip_longest, itertools.product, itertools.pairwise,
                      itertools.combinations, itertools.permutations, itertools.combinations_with_replacement, type(iter(collections.deque()))})

@@ -9,6 +9,7 @@ import collections
 import enum
 import functools
 import types
+from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -220,7 +221,7 @@ class Rebuild:
 
     def builtin(self, value: Any, kind: type) -> str:
         owner = value.__self__
-        if owner is None or isinstance(owner, (ModuleType, type)):
+        if owner is None or isinstance(owner, (ModuleType, type, ContextVar)):
             return self.text.const(value)
         return self.bind(value, f"{self.name(owner)}.{value.__name__}")
 

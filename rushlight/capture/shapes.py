@@ -115,9 +115,8 @@ class Shapes(Tensors):
         self.symbols: dict[Source, Symbol] = {}
         self.numbers: list[Symbol] = []  # ints and floats that are inputs of the graph
         self.symbol_nodes: dict[tuple, Any] = {}
-        self.variations: list[tuple[dict, dict]] | None = None
+        self.variations: dict[tuple, list] = {}
         self.sizes: dict[Any, tuple] = {}
-        self.evaluated: list[Any] = []
 
     # -- making ------------------------------------------------------------------------------------------------------
 
@@ -281,53 +280,67 @@ class Shapes(Tensors):
         return [symbol for symbol in self.symbols.values() if not symbol.fixed and type(symbol.hint) is int]
 
     def size_expression(self, value: Traced, dim: int, size: int) -> Any:
-        """The size as a linear expression of the symbols, from running the graph at other sizes; else it is fixed."""
+        """The size as a polynomial of the symbols, found from running the graph at other sizes; else it is fixed."""
         symbols = self.all_symbols()
-        found = []
-        for assignment, env in self.vary(symbols):
-            result = self.evaluate(value.node, env, assignment)
-            if result is None:
-                for symbol in assignment:
-                    symbol.concrete()
+        for grouped in (False, True):
+            leads = list({symbol.hint: symbol for symbol in reversed(symbols)}.values()) if grouped else symbols
+            points = []
+            for assignment, env in self.vary(symbols, grouped):
+                result = self.evaluate(value.node, env, assignment)
+                if result is not None:
+                    points.append((assignment, result.shape[dim]))
+            if all(other == size for _, other in points) and len(points) > len(symbols):
                 return size
-            found.append((assignment, result.shape[dim]))
-        expression: Any = size
-        slopes = {}
-        for symbol in symbols:
-            steps = [(assignment[symbol] - symbol.hint, other - size) for assignment, other in found if list(assignment) == [symbol]]
-            slope = steps[0][1]
-            if any(change != slope * by // steps[0][0] for by, change in steps) or slope % steps[0][0]:
-                symbol.concrete()
+            pairs = [(one, two) for at, one in enumerate(leads) for two in leads[at + 1:]]
+            for terms in ([(one,) for one in leads], pairs, [*((one,) for one in leads), *pairs]):
+                factors = fit(terms, points, size)
+                if factors is not None:
+                    break
+            else:
                 continue
-            slopes[symbol] = slope // steps[0][0]
-        moving = {symbol: slope for symbol, slope in slopes.items() if slope}
-        if not moving:
+            if grouped:  # sizes that are equal now may have to be: one symbol for all, as PyTorch does
+                for symbol in symbols:
+                    lead = next(one for one in leads if one.hint == symbol.hint)
+                    if lead is not symbol:
+                        self.relate("eq", lead, symbol)
+                        symbol.expression = lead.expression
+            break
+        else:
+            for symbol in symbols:
+                symbol.concrete()
             return size
-        for assignment, other in found:
-            if len(assignment) > 1:
-                linear = size + sum(slope * (assignment[symbol] - symbol.hint) for symbol, slope in moving.items() if symbol in assignment)
-                if linear != other:
-                    product = math.prod(symbol.hint for symbol in moving)
-                    grown = math.prod(assignment.get(symbol, symbol.hint) for symbol in moving)
-                    if size % product == 0 and other == size // product * grown:
-                        return math.prod(moving, start=size // product)
-                    for symbol in moving:
-                        symbol.concrete()
-                    return size
-        constant = size - sum(slope * symbol.hint for symbol, slope in moving.items())
-        for symbol, slope in moving.items():
-            term = symbol if slope == 1 else symbol * slope
-            expression = term if expression is size else expression + term
-        return expression + constant if constant else expression
+        expression: Any = factors[0]
+        for factor, term in zip(factors[1:], terms):
+            if factor:
+                product = math.prod(term[1:], start=term[0])
+                product = product if factor == 1 else product * factor
+                expression = product if type(expression) is int and expression == 0 else expression + product
+        return expression
 
-    def vary(self, symbols: list[Symbol]) -> list[tuple[dict, dict]]:
-        """The assignments to try, each with the values of the nodes computed under it so far."""
-        if self.variations is None or len(self.evaluated) != len(symbols):
-            self.evaluated = list(symbols)
-            self.variations = [({symbol: symbol.hint + by}, {}) for symbol in symbols for by in (1, 2, 5)]
-            if len(symbols) > 1:
-                self.variations.append(({symbol: symbol.hint + at + 1 for at, symbol in enumerate(symbols)}, {}))
-        return self.variations
+    def vary(self, symbols: list[Symbol], grouped: bool) -> list[tuple[dict, dict]]:
+        """The assignments to try, by the symbols' sources, each with the values of the nodes computed so far.
+
+        Grouped: sizes that are equal now stay equal.
+        """
+        key = (tuple(map(id, symbols)), grouped)
+        found = self.variations.get(key)
+        if found is None:
+            hints = {symbol.expression[1]: symbol.hint for symbol in symbols}
+            groups = list({hint: [one for one in hints if hints[one] == hint] for hint in hints.values()}.values()) if grouped else [
+                [one] for one in hints]
+            count = range(len(groups))
+            moves: list[dict] = [{}]
+            moves += [{at: by} for at in count for by in (1, 2, -1)]
+            if len(groups) > 1:
+                moves += [{at: by for at in count} for by in (1, 2, 4)]
+                moves += [{other: 9 + other if other != at else by for other in count} for at in count for by in (1, 3)]
+                moves.append({at: 2 * at + 3 for at in count})
+            found = self.variations[key] = []
+            for move in moves:
+                assignment = {source: hints[source] + move.get(at, 0) for at, group in enumerate(groups) for source in group}
+                if all(size > 1 for size in assignment.values()):
+                    found.append((assignment, {}))
+        return found
 
     def evaluate(self, wanted: Any, env: dict, assignment: dict) -> Any:
         """The value of a node when the symbols are as assigned, or None if the graph does not run so."""
@@ -359,11 +372,10 @@ class Shapes(Tensors):
         for item in self.inputs:
             if type(item) is Symbol:
                 if self.symbol_nodes.get(("source", id(item.expression[1]))) is node:
-                    return assignment.get(item, item.hint)
+                    return assignment.get(item.expression[1], item.hint)
             elif item.node is node:
                 shape = list(item.real._array.shape)
-                for symbol, size in assignment.items():
-                    source = symbol.expression[1]
+                for source, size in assignment.items():
                     if source.kind == "shape" and source.base is item.source:
                         shape[source.key] = size
                 return wrap(np.zeros(shape, item.real._array.dtype), item.real._dtype)
@@ -419,6 +431,20 @@ class Shapes(Tensors):
 
     def native_callable(self, function: Any) -> Any:
         return function
+
+
+def fit(terms: list, points: list, size: int) -> list[int] | None:
+    """Integers c with size = c[0] + sum(c[i] * product of term i) at all points, if the points decide them."""
+    rows = [[1, *(math.prod(assignment[symbol.expression[1]] for symbol in term) for term in terms)] for assignment, _ in points]
+    if len(rows) <= len(terms) + 1:
+        return None
+    matrix, wanted = np.array(rows, float), np.array([other for _, other in points], float)
+    found, _, rank, _ = np.linalg.lstsq(matrix, wanted, rcond=None)
+    factors = [round(value) for value in found.tolist()]
+    exact = all(sum(factor * value for factor, value in zip(factors, row)) == other for row, (_, other) in zip(rows, points))
+    if not exact or rank < len(terms) + 1:
+        return None
+    return factors
 
 
 class Kept(frozenset):

@@ -9,6 +9,7 @@ import typing
 from types import FunctionType
 from typing import Any
 
+from ..core import modes
 from ..tensor import Tensor
 from . import equivalents
 from .attributes import find
@@ -246,10 +247,17 @@ def range_make(self: Any, args: tuple, kwargs: dict) -> Any:
     return range(*[self.index(self.value(arg)) for arg in args])
 
 
+def present(question: Any) -> Any:
+    """A mode, which the entry guards as a whole."""
+    return lambda self, args, kwargs: question()
+
+
 def special_calls() -> dict:
     """Function -> what the tracer does for it; `compile` adds the public names of its own."""
 
     calls: dict[Any, Any] = {
+        modes.grad_enabled: present(modes.grad_enabled), modes.inference_enabled: present(modes.inference_enabled),
+        modes.AUTOCAST.get: present(modes.AUTOCAST.get), modes.FUNCTION_MODES.get: present(modes.FUNCTION_MODES.get),
         builtins.isinstance: is_instance, builtins.issubclass: is_subclass, builtins.getattr: get_attribute,
         builtins.hasattr: has_attribute, builtins.setattr: set_attribute, builtins.delattr: delete_attribute,
         builtins.len: length, builtins.iter: iterate, builtins.next: advance, builtins.reversed: reverse,
