@@ -323,5 +323,5 @@ class FetcherMaker:
         self.options = kind, auto_collation, collate_fn, drop_last
 
     def __call__(self, dataset: Any) -> Any:
-        kind, *options = self.options
-        return _DatasetKind.create_fetcher(kind, dataset, *options)
+        kind, auto_collation, collate_fn, drop_last = self.options
+        return _DatasetKind.create_fetcher(kind, dataset, auto_collation, collate_fn, drop_last)

@@ -67,11 +67,13 @@ class Adam(PointwiseOptimizer):
             beta1, beta2 = number(beta1), number(beta2)
         shrink = 1 - lr * decay if group["decoupled_weight_decay"] else None
         root = (1 - beta2 ** step) ** 0.5
-        return (decay, shrink, 1 - beta1, beta2, 1 - beta2, root, group["eps"], -lr / (1 - beta1 ** step)), {"step": step}
+        # m / (sqrt(v) / root + eps) -> root * m / (sqrt(v) + root * eps), which saves dividing an array by a number
+        descent = -lr * root / (1 - beta1 ** step)
+        return (decay, shrink, 1 - beta1, beta2, 1 - beta2, root * group["eps"], descent), {"step": step}
 
     @staticmethod
     def _rule(k: Any, p: Any, g: Any, s: dict[str, Any], c: Any) -> Any:
-        decay, shrink, weight1, beta2, weight2, root, eps, descent = c
+        decay, shrink, weight1, beta2, weight2, eps, descent = c
         if shrink is not None:
             p = k.scale(p, shrink)
         elif isinstance(decay, Tensor) or decay != 0:
@@ -80,8 +82,7 @@ class Adam(PointwiseOptimizer):
         square = s["exp_avg_sq"] = k.add_product(k.scale(s["exp_avg_sq"], beta2), g, g, weight2)
         if "max_exp_avg_sq" in s:
             square = s["max_exp_avg_sq"] = k.maximum(s["max_exp_avg_sq"], square)
-        spread = k.shift(k.divide(k.square_root(square), root), eps)
-        return k.add_quotient(p, mean, spread, descent)
+        return k.add_quotient(p, mean, k.shift(k.square_root(square), eps), descent)
 
 
 class AdamW(Adam):

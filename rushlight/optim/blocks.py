@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..tensor import PLAIN, LOG, Tensor, counter_of, tick, wrap
+from ..tensor import LOG, PLAIN, Tensor, counter_of, tick, wrap
 from .arithmetic import ArrayArithmetic, add, multiply
 
-SMALL = 8192  # elements; above, copying in and out costs more than the calls it saves
-PACK = 32768  # elements in a block of small parameters
-PIECE = 16384  # elements; five float32 arrays of it stay in a 512 kB cache
+SMALL = 16384  # elements; above, copying in and out costs more than the calls it saves
+PACK = 65536  # elements in a block of small parameters
+PIECE = 32768  # elements; five float32 arrays of it stay in a cache of 1 MB
 
 NONE, ALL, SOME, STALE = range(4)  # what Block.collect found
 
@@ -242,7 +242,6 @@ class Block:
 
     def _run_pieces(self, rule: Callable, coefficients: Any, maximize: bool) -> None:
         values, grads = self._real(self.params[0]._array.reshape(-1)), self._real(self.grads.reshape(-1))
-        self.grads = None
         for piece, arithmetic, slots in self.pieces:
             arithmetic.restart()
             value, grad = values[piece], grads[piece]
@@ -342,7 +341,7 @@ class Plan:
         made: list[Block] = []
         states = states if layout.names else defaultdict(dict)  # plain SGD keeps nothing, and leaves no empty entries
         if self.alone:
-            blocks = {param: Block([param], [states[param]], layout, is_first(states[param], layout), pool) for param in now}
+            blocks: dict[Tensor, Block] = {param: Block([param], [states[param]], layout, is_first(states[param], layout), pool) for param in now}
             made = [blocks[param] for param in now]
         else:
             open_packs: dict[Any, list[Tensor]] = {}

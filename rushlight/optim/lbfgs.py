@@ -5,6 +5,7 @@ The line search is in `line_search.py`. Read `LBFGS.step` first.
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -67,7 +68,7 @@ class LBFGS(Optimizer):
             values.add_(direction[offset:offset + values.numel()].reshape(values.shape), alpha=length)
             offset += values.numel()
 
-    def _evaluate_at(self, closure: Callable[[], Any], start: list[Tensor], length: Any, direction: Tensor) -> tuple[float, Tensor]:
+    def _evaluate_at(self, closure: Callable[[], Any], start: list[Tensor], direction: Tensor, length: Any) -> tuple[float, Tensor]:
         """Loss and gradient at a distance along the direction; the parameters are put back."""
         self._move(length, direction)
         loss, gradient = float(closure()), self._gradient()
@@ -116,10 +117,9 @@ class LBFGS(Optimizer):
             if search is not None:
                 if search != "strong_wolfe":
                     raise RuntimeError("only 'strong_wolfe' is supported")
-                start = [param.clone() for param in self._params]
-                loss, gradient, length, used = strong_wolfe(
-                    lambda length: self._evaluate_at(closure, start, length, direction), length, direction, loss, gradient, slope,
-                    most_evaluations=group["max_eval"] - evaluations)
+                evaluate = functools.partial(self._evaluate_at, closure, [param.clone() for param in self._params], direction)
+                loss, gradient, length, used = strong_wolfe(evaluate, length, direction, loss, gradient, slope,
+                                                            most_evaluations=group["max_eval"] - evaluations)
                 memory["t"] = length
                 self._move(length, direction)
                 flat = bool(gradient.abs().max() <= group["tolerance_grad"])

@@ -67,9 +67,9 @@ class PointwiseOptimizer(Optimizer):
         plans = self.__dict__.get("_plans")
         groups = self.param_groups
         if plans is None or len(plans) != len(groups):
-            plans = self._plans = [None] * len(groups)
+            plans = self._plans = [None] * len(groups)  # type: ignore[assignment]
             self._pool: dict[Any, Any] = {}
-        ready = []
+        ready: list[tuple[dict[str, Any], Any]] = []
         for index, group in enumerate(groups):
             params = group["params"]
             if group.get("capturable") or group.get("fused"):
@@ -89,6 +89,9 @@ class PointwiseOptimizer(Optimizer):
                         self._step_on_tensors(group)
                     else:
                         block.run(self, group, frame)
+            for _, block in ready:
+                if block is not None and block.direct:
+                    block.grads = None  # it is the parameter's own, which may be large
         return loss
 
     def _step_on_tensors(self, group: dict[str, Any]) -> None:

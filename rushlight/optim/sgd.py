@@ -29,7 +29,7 @@ class SGD(PointwiseOptimizer):
     ...     (w * w).sum().backward()
     ...     optimizer.step()
     >>> w
-    tensor([ 0.0000, -0.0000], requires_grad=True)
+    tensor([0., 0.], requires_grad=True)
     """
 
     _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}

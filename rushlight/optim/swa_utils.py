@@ -1,3 +1,2 @@
 """`torch.optim.swa_utils`: the public name of rushlight.averaging, which stands above, since a model is an nn.Module."""
-from ..averaging import (AveragedModel, SWALR, get_ema_avg_fn, get_ema_multi_avg_fn, get_swa_avg_fn, get_swa_multi_avg_fn,  # noqa: F401
-                         update_bn)
+from ..averaging import SWALR, AveragedModel, get_ema_avg_fn, get_ema_multi_avg_fn, get_swa_avg_fn, get_swa_multi_avg_fn, update_bn  # noqa: F401

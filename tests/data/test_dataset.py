@@ -116,7 +116,7 @@ def test_random_split():
     assert split([7, 3])[0].indices == [5, 6, 1, 2, 0, 8, 9]  # PyTorch's, for this seed
     with pytest.raises(ValueError, match="Sum of input lengths does not equal the length of the input dataset!"):
         split([5, 4])
-    with pytest.raises(ValueError, match="Fraction at index 1 is not between 0 and 1"):
+    with pytest.raises(ValueError, match="Fraction at index 0 is not between 0 and 1"):
         split([1.5, -0.5])
     with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
         split([0.99, 0.01])[1:]
