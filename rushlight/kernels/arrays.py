@@ -1,7 +1,7 @@
 """Array expressions: what a graph means once op names are gone.
 
-Seven kinds of node over whole arrays: `Source` (a buffer seen through strides), `Number`, `Iota` (an affine function of
-the index), `Point` (a scalar op over broadcast arguments), `Reduce`, `View` (an affine index map) and `Reshape`;
+Nine kinds of node over whole arrays: `Source` (a buffer seen through strides), `Number`, `Iota` (an affine function of
+the index), `Point` (a scalar op over broadcast arguments), `Reduce`, `View` (an affine index map), `Reshape`, `Pad` and `Take` (elements by an index array);
 `External` stands for an array that a step of its own makes (matrix products, convolutions).  `element` gives the
 scalar expression of one element.  `lower.py` makes them from graphs, `fuse.py` makes kernels of them.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import dtypes
-from .loops import Affine, Call, Const, Expr, Index, Load
+from .loops import Affine, Call, Const, Expr, Fetch, Index, Load
 
 Shape = tuple[int, ...]
 Map = tuple[tuple[int, tuple[int, ...]], ...]  # per input dim: constant, one coefficient per output dim
@@ -100,6 +100,30 @@ class Reshape(Array):
 
     def __init__(self, arg: Array, shape: Shape):
         super().__init__(shape, arg.dtype, (arg,))
+
+
+class Pad(Array):
+    """The argument inside a larger shape, `before` elements in on each dim, and 0 around it."""
+
+    __slots__ = ("before",)
+
+    def __init__(self, arg: Array, before: tuple[int, ...], shape: Shape):
+        super().__init__(shape, arg.dtype, (arg,))
+        self.before = before
+
+
+class Take(Array):
+    """out[i] = arg[...] with `dim` of arg at the position that the index array gives.
+
+    `arg_dims` says which dim of the result runs each dim of arg (-1 for `dim`), `index_dims` which run the index's dims.
+    """
+
+    __slots__ = ("dim", "arg_dims", "index_dims", "wraps")
+
+    def __init__(self, arg: Array, index: Array, dim: int, arg_dims: tuple[int, ...], index_dims: tuple[int, ...], shape: Shape,
+                 wraps: bool):
+        super().__init__(shape, arg.dtype, (arg, index))
+        self.dim, self.arg_dims, self.index_dims, self.wraps = dim, arg_dims, index_dims, wraps
 
 
 class External(Array):
@@ -219,35 +243,76 @@ def broadcast_index(arg: Array, index: tuple[Affine, ...]) -> tuple[Affine, ...]
 
 
 def steps(array: Array, index: tuple[Affine, ...]) -> list[tuple[Array, tuple[Affine, ...]]]:
-    """Which elements of its arguments one element needs (not for Reduce and External)."""
+    """Which elements of its arguments one element needs (not for Reduce and External; of Take, only the index)."""
     if isinstance(array, Point):
         return [(arg, broadcast_index(arg, index)) for arg in array.args]
     if isinstance(array, View):
         return [(array.args[0], mapped(array.map, index))]
     if isinstance(array, Reshape):
         return [(array.args[0], split_index(array, index))]
+    if isinstance(array, Pad):
+        return [(array.args[0], tuple(i.plus(Affine(-b)) for i, b in zip(index, array.before)))]
+    if isinstance(array, Take):
+        picked = tuple(index[d] for d in array.index_dims)
+        return [(array.args[1], tuple(Affine(0) if n == 1 else i for n, i in zip(array.args[1].shape, picked)))]
     return []
 
 
-Resolve = Callable[[Array, tuple[Affine, ...]], Expr | None]
+def inside(array: Pad, index: tuple[Affine, ...], guard: Expr | None) -> Expr | None:
+    """The condition under which an element of a Pad comes from its argument."""
+    zero = Const(0, "int64")
+    for i, before, n, whole in zip(index, array.before, array.args[0].shape, array.shape):
+        place = Index(i.plus(Affine(-before)), "int64")
+        tests = []
+        if before:
+            tests.append(Call("ge", (place, zero), "bool"))
+        if before + n != whole:
+            tests.append(Call("lt", (place, Const(n, "int64")), "bool"))
+        for test in tests:
+            guard = test if guard is None else Call("logical_and", (guard, test), "bool")
+    return guard
 
 
-def element(array: Array, index: tuple[Affine, ...], resolve: Resolve, memo: dict) -> Expr:
+def strided(array: Array) -> Source | None:
+    """A stored array as strides over a buffer; `buffer` is the array that must be stored where that is no input."""
+    if isinstance(array, Source):
+        return array
+    if isinstance(array, (View, Reshape)):
+        below = strided(array.args[0])
+        if below is None:
+            return None
+        return restrided(below, array.shape) if isinstance(array, Reshape) else viewed(below, array.shape, array.map)
+    return Source(array, array.shape, array.dtype, contiguous(array.shape))
+
+
+def read(buffer: str, offset: Affine, dtype: str, guard: Expr | None) -> Expr:
+    """A load, only made where `guard` holds."""
+    return Load(buffer, offset, dtype) if guard is None else Fetch(buffer, offset, None, 0, 0, False, guard, dtype)
+
+
+def place(source: Source, index: tuple[Affine, ...]) -> Affine:
+    offset = Affine(source.offset)
+    for i, n, stride in zip(index, source.shape, source.strides):
+        if n != 1:
+            offset = offset.plus(i, stride)
+    return offset
+
+
+Resolve = Callable[[Array, tuple[Affine, ...], Expr | None], Expr | None]
+
+
+def element(array: Array, index: tuple[Affine, ...], resolve: Resolve, memo: dict, buffers: dict, guard: Expr | None = None) -> Expr:
     """The scalar expression of one element; `resolve` gives the expression of arrays that are not to be inlined."""
-    stack = [(array, index)]
+    stack = [(array, index, guard)]
     while stack:
         key = stack[-1]
         if key in memo:
             stack.pop()
             continue
-        node, where = key
-        found = resolve(node, where)
+        node, where, only = key
+        found = resolve(node, where, only)
         if found is None and isinstance(node, Source):
-            offset = Affine(node.offset)
-            for i, n, stride in zip(where, node.shape, node.strides):
-                if n != 1:
-                    offset = offset.plus(i, stride)
-            found = Load(node.buffer, offset, node.dtype)
+            found = read(node.buffer, place(node, where), node.dtype, only)
         elif found is None and isinstance(node, Number):
             found = Const(node.value, node.dtype)
         elif found is None and isinstance(node, Iota):
@@ -256,13 +321,32 @@ def element(array: Array, index: tuple[Affine, ...], resolve: Resolve, memo: dic
                 total = total.plus(i, coefficient)
             found = Index(total, "int64")
         elif found is None:
-            needed = steps(node, where)
+            within = inside(node, where, only) if isinstance(node, Pad) else only
+            needed = [(arg, i, within) for arg, i in steps(node, where)]
             missing = [need for need in needed if need not in memo]
             if missing:
                 stack.extend(missing)
                 continue
-            parts = tuple(memo[need] for need in needed)
-            found = Call(node.op, parts, node.dtype) if isinstance(node, Point) else parts[0]
+            found = combined(node, where, only, within, tuple(memo[need] for need in needed), buffers)
         memo[key] = found
         stack.pop()
-    return memo[array, index]
+    return memo[array, index, guard]
+
+
+def combined(node: Array, where: tuple[Affine, ...], only: Expr | None, within: Expr | None, parts: tuple[Expr, ...],
+             buffers: dict) -> Expr:
+    """The element of a node from those of its arguments."""
+    if isinstance(node, Point):
+        return Call(node.op, parts, node.dtype)
+    if isinstance(node, Pad) and within is not only:
+        zero = Const(False if node.dtype == "bool" else 0.0 if node._dtype.is_floating_point else 0, node.dtype)
+        return Call("where", (within, parts[0], zero), node.dtype)
+    if isinstance(node, Take):
+        source = strided(node.args[0])
+        buffer = source.buffer if isinstance(source.buffer, str) else buffers[source.buffer]
+        offset = Affine(source.offset)
+        for d, (out, n, stride) in enumerate(zip(node.arg_dims, source.shape, source.strides)):
+            if d != node.dim and n != 1:
+                offset = offset.plus(where[out], stride)
+        return Fetch(buffer, offset, parts[0], source.strides[node.dim], source.shape[node.dim], node.wraps, only, node.dtype)
+    return parts[0]

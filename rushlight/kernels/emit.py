@@ -8,7 +8,7 @@ from typing import Any
 
 from . import scalars
 from .ir import Function, Module, Type, Value
-from .loops import Affine, Call, Const, Expr, Index, Kernel, Load, Local, Stage, walk
+from .loops import Affine, Call, Const, Expr, Fetch, Index, Kernel, Load, Local, Stage, walk
 
 BLOCK = 4096  # elements of the vector variable in one item, where that variable is split
 POINTER, I64 = Type("ptr"), Type("i64")
@@ -262,6 +262,8 @@ class Emitter:
             return bool(expr.index.of(self.kernel.vector))
         if isinstance(expr, Local):
             return not self.plan.inner
+        if isinstance(expr, Fetch) and expr.index.of(self.kernel.vector):
+            return True
         return any(map(self.depends_known, expr.children))
 
     def depends_known(self, expr: Expr) -> bool:
@@ -297,6 +299,8 @@ class Emitter:
             return f.splat(base, lanes) + f.iota("i64", lanes) * step if step and lanes > 1 else base
         if isinstance(expr, Load):
             return scalars.load(self.load(expr, copy, lanes), expr.dtype)
+        if isinstance(expr, Fetch):
+            return scalars.load(self.fetch(expr, copy, lanes), expr.dtype)
         kinds = tuple(child.dtype for child in expr.children)
         return scalars.emit(expr.op, expr.dtype, kinds, *[self.operand(child, copy, lanes) for child in expr.children])
 
@@ -331,6 +335,51 @@ class Emitter:
         if mask is None:
             mask = f.constant(Type("i1", lanes), True)
         return self.masked("gather", kind, pointers, align, mask, zero)
+
+    def fetch(self, expr: Fetch, copy: int, lanes: int) -> Value:
+        """A load under a guard, at a computed position, or both. Nothing outside the buffer is ever touched."""
+        f, element, align = self.f, scalars.MEMORY[expr.dtype], scalars.SIZE[expr.dtype]
+        kind, base, yes = Type(element, lanes), self.bases[expr.buffer], Type("i1", lanes)
+        mask = self.mask if self.mask is not None and lanes > 1 else None
+        if expr.guard is not None:
+            guard = self.operand(expr.guard, copy, lanes)
+            mask = guard if mask is None else mask & guard
+        first, step = self.offset(expr.index, copy), expr.index.of(self.kernel.vector)
+        if expr.position is not None:
+            varied = self.depends_known(expr.position)
+            position = self.operand(expr.position, copy, lanes if varied else 1)
+            if expr.wraps:
+                position = (position < 0).select(position + expr.extent, position)
+            valid = (position >= 0) & (position < expr.extent)
+            # Lanes that are not asked for may hold anything; they do not count as faults.
+            asked = mask if varied or mask is None or lanes == 1 else None
+            self.report(valid, asked if asked is None or asked.type == valid.type else None)
+            position = valid.select(position, 0) * expr.stride
+            if not varied:
+                first = first + position
+            elif lanes > 1:
+                offsets = f.splat(first, lanes) + position + f.iota("i64", lanes) * step
+                pointers = f.emit(Type("ptr", lanes), f"getelementptr inbounds {element}, {base}, {offsets}")
+                return self.masked("gather", kind, pointers, align, mask if mask is not None else f.constant(yes, True), f.constant(kind, 0))
+            else:
+                first = first + position
+        if lanes == 1:
+            if mask is not None:
+                first = mask.select(first, 0)
+            return f.load(kind, f.address(base, first, element), align)
+        if mask is None:
+            mask = f.constant(yes, True)
+        if step == 1:
+            return self.masked("load", kind, f.address(base, first, element), align, mask, f.constant(kind, 0))
+        return self.masked("gather", kind, self.pointers(base, element, first, step, lanes), align, mask, f.constant(kind, 0))
+
+    def report(self, valid: Value, asked: Value | None) -> None:
+        """Note a fault if a position is out of range."""
+        f = self.f
+        bad = ~valid if asked is None else ~valid & asked
+        if bad.type.lanes > 1:
+            bad = f.intrinsic("vector.reduce.or", bad, result=Type("i1"), types=(bad.type,))
+        f.when(bad, lambda: f.store(f.i64(1), self.bases["fault"], 8))
 
     def masked(self, name: str, kind: Type, pointer: Value, align: int, mask: Value, other: Value) -> Value:
         """llvm.masked.load or gather; the alignment goes with the pointer."""

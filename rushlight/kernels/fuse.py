@@ -9,9 +9,9 @@ import math
 from typing import Any
 
 from . import scalars
-from .arrays import (Affine, Array, External, Number, Point, Reduce, Reshape, Source, View, contiguous, element, is_split,
-                     restrided, steps, viewed)
-from .loops import Call, Const, Expr, Fold, Index, Kernel, Load, Local, Stage, Store, walk
+from .arrays import (Affine, Array, External, Point, Reduce, Reshape, Source, Take, contiguous, element, is_split, place, read,
+                     steps, strided)
+from .loops import Call, Expr, Fetch, Fold, Index, Kernel, Load, Local, Stage, Store, walk
 
 HEAVY = 16  # from this cost on, a value is rather stored than computed twice
 INLINE = 80  # nodes of one inlined expression
@@ -66,6 +66,8 @@ class Planner:
                     self.require(arg if seen is None else seen.buffer)
             if merges(array):
                 self.require(array.args[0])
+            if isinstance(array, Take):
+                self.require(strided(array.args[0]).buffer)
         sizes: dict[Array, int] = {}
         users: dict[Array, set] = {}
         for array in self.order:
@@ -104,7 +106,14 @@ class Planner:
         else:
             stack = steps(array, index)
         seen: set = set()
-        while stack:
+        start = array
+        while stack or start is not None:
+            # A Take reads its first argument from memory, at places that are no index of ours.
+            if isinstance(start, Take) and isinstance(strided(start.args[0]).buffer, Array):
+                found.setdefault(strided(start.args[0]).buffer, set()).add(None)
+            start = None
+            if not stack:
+                break
             key = stack.pop()
             if key in seen:
                 continue
@@ -116,6 +125,7 @@ class Planner:
                 # Read from the stored argument, whose own index is not affine in ours.
                 found.setdefault(node.args[0], set()).add(None)
             else:
+                start = node
                 stack.extend(steps(node, where))
 
     def place(self) -> None:
@@ -202,18 +212,6 @@ def merges(array: Array) -> bool:
     return isinstance(array, Reshape) and not isinstance(array.args[0], Source) and not is_split(array)
 
 
-def strided(array: Array) -> Source | None:
-    """A stored array as strides over a buffer; `buffer` is the array that must be stored where that is no input."""
-    if isinstance(array, Source):
-        return array
-    if isinstance(array, (View, Reshape)):
-        below = strided(array.args[0])
-        if below is None:
-            return None
-        return restrided(below, array.shape) if isinstance(array, Reshape) else viewed(below, array.shape, array.map)
-    return Source(array, array.shape, array.dtype, contiguous(array.shape))
-
-
 def reduced_dims(array: Reduce, group: Group) -> frozenset[int]:
     """The group's dims that a reduction over a matching argument folds away."""
     places = [i for i, n in enumerate(group.space) if n != 1]
@@ -270,18 +268,18 @@ def build(planner: Planner, number: int, buffers: dict[Array, str]) -> Kernel:
     names = {unit: f"r{i}" for i, unit in enumerate(group.units)}
     memo: dict[Any, Expr] = {}
 
-    def resolve(array: Array, index: tuple[Affine, ...]) -> Expr | None:
+    def resolve(array: Array, index: tuple[Affine, ...], guard: Expr | None) -> Expr | None:
         if merges(array) and array not in planner.scheduled:
-            return contiguous_load(buffers[array.args[0]], array, index)
+            return contiguous_load(buffers[array.args[0]], array, index, guard)
         if array not in planner.scheduled:
             return None
         if planner.home[array] == number:
             if isinstance(array, Reduce):
                 return Local(names[array], array.dtype)
             if merges(array):
-                return contiguous_load(buffers[array.args[0]], array, index)
+                return contiguous_load(buffers[array.args[0]], array, index, guard)
             return None  # inlined: the index is the group's own
-        return contiguous_load(buffers[array], array, index)
+        return contiguous_load(buffers[array], array, index, guard)
 
     folds, stores = [], []  # (level, Fold), (level, is full, Store)
     levels: dict[str, int] = {}
@@ -297,14 +295,14 @@ def build(planner: Planner, number: int, buffers: dict[Array, str]) -> Kernel:
     for unit in group.units:
         index = unit_index(unit, group)
         if isinstance(unit, Reduce):
-            value = element(unit.args[0], index, resolve, memo)
+            value = element(unit.args[0], index, resolve, memo, buffers)
             if value.dtype != unit.dtype:
                 value = Call(f"cast_{unit.dtype}", (value,), unit.dtype)
             levels[names[unit]] = level(value)
             folds.append((levels[names[unit]], Fold(names[unit], unit.op, value)))
             value = Local(names[unit], unit.dtype)
         else:
-            value = element(unit, index, resolve, memo)
+            value = element(unit, index, resolve, memo, buffers)
         if unit in buffers:
             where = result_index(unit, group)
             offset = Affine(0)
@@ -337,12 +335,8 @@ def build(planner: Planner, number: int, buffers: dict[Array, str]) -> Kernel:
     return with_buffers(kernel)
 
 
-def contiguous_load(buffer: str, array: Array, index: tuple[Affine, ...]) -> Load:
-    offset = Affine(0)
-    for i, n, stride in zip(index, array.shape, contiguous(array.shape)):
-        if n != 1:
-            offset = offset.plus(i, stride)
-    return Load(buffer, offset, array.dtype)
+def contiguous_load(buffer: str, array: Array, index: tuple[Affine, ...], guard: Expr | None) -> Expr:
+    return read(buffer, place(Source(buffer, array.shape, array.dtype, contiguous(array.shape)), index), array.dtype, guard)
 
 
 def rebuilt(roots: list[Expr], change: Any) -> dict[Expr, Expr]:
@@ -366,7 +360,7 @@ def map_stages(stages: tuple[Stage, ...], change_expr: Any, change_index: Any, c
 def indices(stages: tuple[Stage, ...]) -> set[Affine]:
     result = {store.index for stage in stages for store in stage.stores}
     for expr in walk([root for stage in stages for root in stage.roots]):
-        if isinstance(expr, (Load, Index)):
+        if isinstance(expr, (Load, Index, Fetch)):
             result.add(expr.index)
     return result
 
@@ -394,6 +388,8 @@ def collapse(kernel: Kernel) -> Kernel:
             return Load(expr.buffer, expr.index.replace(values), expr.dtype)
         if isinstance(expr, Index):
             return Index(expr.index.replace(values), expr.dtype)
+        if isinstance(expr, Fetch):
+            return expr.with_children(children, expr.index.replace(values))
         return Call(expr.op, children, expr.dtype) if isinstance(expr, Call) else expr
 
     stages = map_stages(stages, change, lambda index: index.replace(values), lambda loops: tuple(inner) if loops else ())
@@ -410,7 +406,7 @@ def choose_vector(kernel: Kernel) -> Kernel:
     score = {var: 0.0 for var in candidates}
     weighted = [(store.index, 2.0) for stage in kernel.stages for store in stage.stores]
     weighted += [(expr.index, 1.0) for expr in walk([root for stage in kernel.stages for root in stage.roots])
-                 if isinstance(expr, Load)]
+                 if isinstance(expr, (Load, Fetch))]
     if inner:
         # What happens once a row does not count beside what happens at every point of it.
         within = set(dict(inner))
@@ -444,8 +440,8 @@ def keep_rows(kernel: Kernel) -> Kernel:
     varies: dict[Expr, bool] = {}
     weight: dict[Expr, int] = {}
     for expr in walk([root for stage in stages for root in stage.roots]):
-        varies[expr] = any(v in inner for v, _ in expr.index.terms) if isinstance(expr, (Load, Index)) else any(
-            varies[child] for child in expr.children)
+        varies[expr] = any(varies[child] for child in expr.children) or (
+            isinstance(expr, (Load, Index, Fetch)) and any(v in inner for v, _ in expr.index.terms))
         own = scalars.TABLE[expr.op].cost if isinstance(expr, Call) else 0
         weight[expr] = own + sum(weight[child] for child in expr.children)
     home: dict[Expr, int] = {}
@@ -493,8 +489,10 @@ def with_buffers(kernel: Kernel) -> Kernel:
     private = {name for name, _, _ in kernel.scratch}
     found: dict[str, str] = {}
     for expr in walk([root for stage in kernel.stages for root in stage.roots]):
-        if isinstance(expr, Load) and expr.buffer not in private:
+        if isinstance(expr, (Load, Fetch)) and expr.buffer not in private:
             found[expr.buffer] = expr.dtype
+        if isinstance(expr, Fetch) and expr.position is not None:
+            found["fault"] = "int64"
     for stage in kernel.stages:
         for store in stage.stores:
             if store.buffer not in private:

@@ -99,6 +99,33 @@ class Load(Expr):
         return f"{self.buffer}[{self.index}]"
 
 
+class Fetch(Expr):
+    """An element at index + stride * position, where `guard` holds (else 0); either may be None.
+
+    `position` counts from 0 to extent - 1 (from -extent where `wraps`); another value makes the program report a fault.
+    """
+
+    __slots__ = ("buffer", "index", "position", "stride", "extent", "wraps", "guard")
+    fields = ("buffer", "index", "position", "stride", "extent", "wraps", "guard", "dtype")
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return tuple(child for child in (self.position, self.guard) if child is not None)
+
+    def with_children(self, children: tuple[Expr, ...], index: Affine) -> "Fetch":
+        left = iter(children)
+        position = next(left) if self.position is not None else None
+        guard = next(left) if self.guard is not None else None
+        return Fetch(self.buffer, index, position, self.stride, self.extent, self.wraps, guard, self.dtype)
+
+    def __str__(self) -> str:
+        place = str(self.index)
+        if self.position is not None:
+            place += f" + {self.stride}*(int({self.position}) % {self.extent})"
+        text = f"{self.buffer}[{place}]"
+        return text if self.guard is None else f"({text} if {self.guard} else 0)"
+
+
 class Index(Expr):
     """The number that an affine index has, as int64."""
 

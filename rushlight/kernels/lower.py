@@ -16,10 +16,11 @@ from ..graph import Node, map_nodes
 from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
 from . import llvm, program
+from .runtime import IndexFault
 from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
-from . import rules_contraction, rules_convolution  # noqa: F401 (they enter their rules)
+from . import rules_contraction, rules_convolution, rules_structure  # noqa: F401 (they enter their rules)
 from .rules_primitive import composite_rule
 
 OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg",
@@ -122,7 +123,7 @@ class Lowering:
                 self.agree(node, value)
                 segment.values[node] = value
                 self.native[node] = self.stage[node] = stage
-                if isinstance(value, Source):
+                if isinstance(value, Source) or isinstance(value, tuple) and any(isinstance(v, Source) for v in value):
                     self.aliases.add(node)
                 return
             except Unsupported as reason:
@@ -254,7 +255,10 @@ class Program:
             else:
                 for i, value in gather:
                     arrays.append((value if i < 0 else args[i])._array)
-            outs = call(*arrays)
+            try:
+                outs = call(*arrays)
+            except IndexFault:
+                return forward(*args)
             if kind is Node:
                 return wrap(outs[0], kinds[0])
             return kind([wrap(outs[pick], kinds[pick]) for pick in picks])
@@ -263,6 +267,12 @@ class Program:
         return run
 
     def __call__(self, *args: Any) -> Any:
+        try:
+            return self.run(*args)
+        except IndexFault:
+            return self.module.forward(*args)
+
+    def run(self, *args: Any) -> Any:
         tensors = [a for a in (*args, *self.lowering.constants.values()) if isinstance(a, Tensor)]
         if modes.grad_enabled() and any(tensor._requires_grad for tensor in tensors):
             return self.module.forward(*args)

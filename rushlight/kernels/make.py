@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core import dtypes, promotion
 from . import scalars
-from .arrays import (Array, External, Iota, Map, Number, Point, Reduce, Reshape, Shape, Source, View, broadcast_shapes,
-                     is_split, restrided, viewed)
+from .arrays import (Array, External, Iota, Map, Number, Pad, Point, Reduce, Reshape, Shape, Source, Take, View,
+                     broadcast_shapes, is_split, restrided, strided, viewed)
 
 PYTHON = {bool: "bool", int: "int64", float: "float32"}
 
@@ -123,6 +123,13 @@ class Maker:
 
     def folded(self, op: str, array: Array, dims: tuple[int, ...], dtype: str) -> Array:
         """A reduction, in two steps where one would leave threads idle: few results of many elements each."""
+        kept_shape = tuple(n for i, n in enumerate(array.shape) if i not in dims)
+        if any(array.shape[d] == 1 for d in dims):
+            # Dims of one element are no loops.
+            rest = [d for d in range(array.ndim) if not (d in dims and array.shape[d] == 1)]
+            squeezed = self.reshape(array, tuple(array.shape[d] for d in rest))
+            long = tuple(i for i, d in enumerate(rest) if d in dims)
+            return self.folded(op, squeezed, long, dtype) if long else self.reshape(squeezed, kept_shape)
         half = dtype in ("float16", "bfloat16")
         if half and op in ("sum", "prod"):
             # Accumulated in float32, rounded once.
@@ -223,6 +230,35 @@ class Maker:
         map = tuple((index % n, (0,) * len(shape)) if i == dim else (0, unit(i - (i > dim), len(shape)))
                     for i in range(array.ndim))
         return self.view(array, shape, map)
+
+    def pad(self, array: Array, before: Sequence[int], shape: Shape) -> Array:
+        """The array inside zeros."""
+        if tuple(shape) == array.shape:
+            return array
+        return self.intern(Pad, array, tuple(before), tuple(shape))
+
+    def take(self, array: Array, index: Array, dim: int, arg_dims: Sequence[int], index_dims: Sequence[int], shape: Shape,
+             wraps: bool = False) -> Array:
+        if strided(array) is None or isinstance(strided(array).buffer, Number):
+            array = self.intern(Point, f"cast_{array.dtype}", (array,), array.shape, array.dtype)
+        index = self.cast(index, "int64")
+        return self.intern(Take, array, index, dim, tuple(arg_dims), tuple(index_dims), tuple(shape), wraps)
+
+    def join(self, parts: Sequence[Array], dim: int) -> Array:
+        """Concatenation: every part padded to the whole, picked by the index along `dim`."""
+        shape = list(parts[0].shape)
+        shape[dim] = sum(part.shape[dim] for part in parts)
+        column = self.iota(tuple(shape), 0, unit(dim, len(shape)))
+        result, start = None, 0
+        for part in parts:
+            padded = self.pad(part, [start if d == dim else 0 for d in range(len(shape))], tuple(shape))
+            if result is None:
+                result = padded
+            else:
+                early = self.raw("lt", [column, self.number(start, "int64")], "bool")
+                result = self.raw("where", [early, result, padded], part.dtype)
+            start += part.shape[dim]
+        return result
 
     def iota(self, shape: Shape, const: int, coefficients: Shape) -> Array:
         return self.intern(Iota, tuple(shape), const, tuple(coefficients))

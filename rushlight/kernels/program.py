@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import dtypes
 from . import conv, externals, fuse, llvm, matmul, runtime, scalars  # noqa: F401 (conv and matmul enter EMIT)
-from .arrays import Array, External, Source
+from .arrays import Array, External, Point, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module
 from .loops import Kernel
@@ -35,6 +35,8 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
 
     `inputs` name the buffers, in order; outputs are fresh contiguous arrays, one for each distinct array.
     """
+    # A program never hands out its inputs: what is one is copied.
+    outputs = [Point(f"cast_{a.dtype}", (a,), a.shape, a.dtype) if isinstance(a, Source) else a for a in outputs]
     planner = fuse.plan(outputs)
     buffers = {array: f"out{i}" for i, array in enumerate(outputs)}
     last_use: dict[Array, int] = {}
@@ -82,7 +84,7 @@ def reads(planner: fuse.Planner, number: int) -> set[Array]:
     """Units that group `number` reads from memory."""
     group = planner.groups[number]
     if isinstance(group, External):
-        found = [fuse.strided(arg) for arg in group.args]
+        found = [strided(arg) for arg in group.args]
         bases = [arg if seen is None else seen.buffer for arg, seen in zip(group.args, found)]
         return {base for base in bases if isinstance(base, Array) and not isinstance(base, Source)}
     result: set[Array] = set()
@@ -96,9 +98,9 @@ def reads(planner: fuse.Planner, number: int) -> set[Array]:
 
 def stored_source(arg: Array, buffers: dict[Array, str]) -> Source:
     """An external step's argument as strides over a named buffer."""
-    seen = fuse.strided(arg)
+    seen = strided(arg)
     if seen is None:
-        return Source(buffers[arg], arg.shape, arg.dtype, fuse.contiguous(arg.shape))
+        return Source(buffers[arg], arg.shape, arg.dtype, contiguous(arg.shape))
     if isinstance(seen.buffer, str):
         return seen
     return Source(buffers[seen.buffer], seen.shape, seen.dtype, seen.strides, seen.offset)

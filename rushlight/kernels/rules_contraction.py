@@ -64,6 +64,11 @@ def linear(make: Maker, input: Array, weight: Array, bias: Any = None) -> Array:
     return result if bias is None else make.point("add", result, bias)
 
 
+@rule("_linear_rows", "_linear_batch")
+def linear_(make: Maker, bias: Array, input: Array, weight: Array) -> Array:
+    return linear(make, input, weight, bias)
+
+
 def scaled(make: Maker, array: Array, factor: Any) -> Array:
     return array if factor == 1 else make.point("mul", array, factor)
 

@@ -5,7 +5,7 @@ from typing import Any
 from .arrays import Array, Source, contiguous
 from .conv import Parameters, padded_size, result_size
 from .make import Maker, Unsupported
-from .rules import RULES, copied
+from .rules import RULES, copied, rule
 
 
 def each(value: Any, dims: int) -> tuple[int, ...]:
@@ -59,14 +59,14 @@ def with_bias(make: Maker, result: Array, bias: Any) -> Array:
 
 
 def convolution(dims: int) -> Any:
-    def rule(make: Maker, input: Array, weight: Array, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-             groups: int = 1) -> Array:
+    def convolve(make: Maker, input: Array, weight: Array, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1) -> Array:
         if weight.ndim != dims + 2 or input.ndim not in (dims + 1, dims + 2):
             raise Unsupported("dims do not fit")
         batched = input if input.ndim == dims + 2 else make.unsqueeze(input, 0)
         result = with_bias(make, apply(make, batched, weight, parameters(batched, weight, stride, padding, dilation, groups)), bias)
         return result if input.ndim == dims + 2 else make.reshape(result, result.shape[1:])
-    return rule
+    return convolve
 
 
 def swapped(make: Maker, weight: Array, groups: int) -> Array:
@@ -97,8 +97,8 @@ def weight_gradient(make: Maker, input: Array, grad: Array, weight_shape: tuple[
 
 
 def transposed(dims: int) -> Any:
-    def rule(make: Maker, input: Array, weight: Array, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-             groups: int = 1, dilation: Any = 1) -> Array:
+    def convolve(make: Maker, input: Array, weight: Array, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+                 groups: int = 1, dilation: Any = 1) -> Array:
         if weight.ndim != dims + 2 or input.ndim != dims + 2:
             raise Unsupported("dims do not fit")
         p = parameters(input, weight, stride, padding, dilation, groups)
@@ -106,10 +106,37 @@ def transposed(dims: int) -> Any:
         size = tuple((n - 1) * s - 2 * b + d * (k - 1) + m + 1
                      for n, s, b, d, k, m in zip(input.shape[2:], p.stride, p.before, p.dilation, weight.shape[2:], more))
         return with_bias(make, input_gradient(make, input, weight, size, p), bias)
-    return rule
+    return convolve
 
 
 for _dims in (1, 2, 3):
     RULES[f"conv{_dims}d"] = convolution(_dims)
     RULES[f"conv_transpose{_dims}d"] = transposed(_dims)
 
+
+def pairs(stride: Any, padding: Any, dilation: Any, groups: int) -> Parameters:
+    """The op records' form: padding is (low, high) for each dim."""
+    return Parameters(tuple(stride), tuple(dilation), tuple(low for low, _ in padding), tuple(high for _, high in padding),
+                      (1,) * len(stride), groups)
+
+
+@rule("_convolution")
+def convolution_(make: Maker, input: Array, weight: Array, bias: Any = None, stride: Any = (), padding: Any = (), dilation: Any = (),
+                 groups: int = 1) -> Array:
+    return with_bias(make, apply(make, input, weight, pairs(stride, padding, dilation, groups)), bias)
+
+
+@rule("conv_input")
+def conv_input(make: Maker, grad: Array, weight: Array, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Array:
+    return input_gradient(make, grad, weight, tuple(shape[2:]), pairs(stride, padding, dilation, groups))
+
+
+@rule("conv_weight")
+def conv_weight(make: Maker, grad: Array, input: Array, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Array:
+    return weight_gradient(make, input, grad, tuple(shape), pairs(stride, padding, dilation, groups))
+
+
+@rule("_conv_transpose")
+def conv_transpose_(make: Maker, input: Array, weight: Array, bias: Any = None, size: Any = (), stride: Any = (), padding: Any = (),
+                    dilation: Any = (), groups: int = 1) -> Array:
+    return with_bias(make, input_gradient(make, input, weight, tuple(size), pairs(stride, padding, dilation, groups)), bias)

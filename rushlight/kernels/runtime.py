@@ -382,7 +382,8 @@ class Step:
 
 def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
                 steps: list[Step]) -> None:
-    """`i64 entry(pool, state, table, arrays...)`: 0 done, i + 1 when input i does not fit the table, -1 out of memory.
+    """`i64 entry(pool, state, table, arrays...)`: 0 done, i + 1 when input i does not fit the table, -1 out of memory, -2
+    when an index was out of range.
 
     `state` is one word, the kept arena.  A caller that finds it taken allocates its own and leaves it behind if it can.
     """
@@ -416,6 +417,10 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
         base = f.phi(pointer, [(kept.text, before), (made.text, "make")])
         for name, offset in arena.items():
             addresses[name] = f.address(base, f.i64(offset), "i8")
+    faults = any("fault" in step.buffers for step in steps)
+    if faults:
+        addresses["fault"] = f.alloca(i64, 1, 8)
+        f.store(f.i64(0), addresses["fault"], 8)
     parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
     widest = max([len(step.buffers) for step in steps], default=1)
     frame = f.alloca(pointer, max(widest, 1), 16)
@@ -429,13 +434,21 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
     if base is not None:
         other = f.emit(pointer, f"atomicrmw xchg {state}, {base} seq_cst")
         f.when(f.emit(Type("i1"), f"icmp ne {other}, null"), lambda: f.do(f"call void @free({other})"))
-    f.ret(f.i64(0))
+    if faults:
+        fault = f.load(i64, addresses["fault"], 8)
+        f.ret(fault.differs(0).select(f.i64(-2), f.i64(0)))
+    else:
+        f.ret(f.i64(0))
 
 
 def release(state: np.ndarray) -> None:
     """Free a program's kept arena."""
     if state[0]:
         ctypes.CDLL(None).free(ctypes.c_void_p(int(state[0])))
+
+
+class IndexFault(IndexError):
+    """A program met an index out of range; its results are void. The caller runs the graph eagerly for the op's own error."""
 
 
 class Program:
@@ -471,6 +484,8 @@ class Program:
 
     def _refit(self, code: int, arrays: tuple) -> list[np.ndarray]:
         """The arrays in the layout the program was compiled for; an error where the shape or dtype is another."""
+        if code == -2:
+            raise IndexFault("an index is out of range")
         if code < 0:
             raise MemoryError("no memory for the temporaries of a compiled program")
         fitted = []

@@ -1,0 +1,242 @@
+"""Rules that move elements: joining, padding, indexing by arrays, and the gradients of views."""
+
+import builtins
+from typing import Any
+
+from .arrays import Array
+from .make import Maker, Unsupported, unit
+from .rules import RULES, casting, flip, getitem, only, rule, split, triangle, unbind
+
+RULES["_split"] = RULES["_split_with_sizes"] = lambda make, input, sizes, dim: split(make, input, list(sizes), dim)
+RULES["split_with_sizes"] = lambda make, input, split_sizes, dim=0: split(make, input, list(split_sizes), dim)
+RULES["_unbind"] = unbind
+RULES["_flip"] = lambda make, input, dims: flip(make, input, *dims)
+RULES["_tril"], RULES["_triu"] = triangle("lower"), triangle("upper")
+for _name in ("_select_index", "_slice_index", "_unsqueeze_index", "_alias_index"):
+    RULES[_name] = getitem
+
+
+@rule("cat", "_cat", "concat", "concatenate")
+def cat(make: Maker, tensors: Any, dim: int = 0, *, out: None = None) -> Array:
+    only(out=out)
+    parts = list(tensors)
+    if not parts or builtins.any(part.ndim != parts[0].ndim or not part.ndim for part in parts):
+        raise Unsupported("parts of several ranks")
+    d = make.dim(parts[0], dim)
+    if builtins.any(p.shape[:d] + p.shape[d + 1:] != parts[0].shape[:d] + parts[0].shape[d + 1:] for p in parts):
+        raise Unsupported("parts that do not fit")
+    if len(parts) > 16:
+        raise Unsupported("many parts")
+    dtype = make.result_dtype(*parts)
+    return make.join([make.cast(part, dtype) for part in parts], d)
+
+
+@rule("stack", "_stack")
+def stack(make: Maker, tensors: Any, dim: int = 0, *, out: None = None) -> Array:
+    only(out=out)
+    parts = list(tensors)
+    d = dim + parts[0].ndim + 1 if dim < 0 else dim
+    return cat(make, [make.unsqueeze(part, d) for part in parts], d)
+
+
+@rule("pad", "constant_pad_nd")
+def pad(make: Maker, input: Array, pad: Any, mode: str = "constant", value: Any = None) -> Array:
+    if mode != "constant" or value or len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise Unsupported(f"padding by {mode}")
+    before, shape = [0] * input.ndim, list(input.shape)
+    result = input
+    for i in range(len(pad) // 2):
+        d, (low, high) = input.ndim - 1 - i, pad[2 * i:2 * i + 2]
+        if type(low) is not int or type(high) is not int:
+            raise Unsupported("a size that is no integer")
+        if low < 0 or high < 0:
+            start = builtins.max(-low, 0)
+            result = make.slice(result, d, start, result.shape[d] - builtins.max(-high, 0), 1)
+        before[d] = builtins.max(low, 0)
+        shape[d] = result.shape[d] + builtins.max(low, 0) + builtins.max(high, 0)
+    return make.pad(result, before, tuple(shape))
+
+
+@rule("pad_to")
+def pad_to(make: Maker, input: Array, shape: Any) -> Array:
+    return make.pad(input, [0] * input.ndim, tuple(shape))
+
+
+@rule("slice_backward")
+def slice_backward(make: Maker, input: Array, shape: Any, dim: int, start: Any, end: Any, step: int) -> Array:
+    if step != 1:
+        raise Unsupported("a gradient of a slice with steps")
+    low, high, _ = builtins.slice(start, end, 1).indices(shape[dim])
+    return make.pad(input, [low if d == dim else 0 for d in range(input.ndim)], tuple(shape))
+
+
+@rule("select_backward")
+def select_backward(make: Maker, input: Array, shape: Any, dim: int, index: int) -> Array:
+    d = dim % len(shape)
+    return make.pad(make.unsqueeze(input, d), [index % shape[d] if i == d else 0 for i in range(len(shape))], tuple(shape))
+
+
+@rule("unindex")
+def unindex(make: Maker, input: Array, shape: Any, index: Any) -> Array:
+    """Zeros with `input` at a basic index of ints, slices without steps, None and one Ellipsis."""
+    keys = list(index) if isinstance(index, tuple) else [index]
+    used = len([k for k in keys if k is not None and k is not Ellipsis])
+    if Ellipsis in keys:
+        at = keys.index(Ellipsis)
+        keys[at:at + 1] = [slice(None)] * (len(shape) - used)
+    keys += [slice(None)] * (len(shape) - len([k for k in keys if k is not None]))
+    before, sizes, d = [], [], 0
+    for key in keys:
+        if key is None:
+            continue
+        if type(key) is int:
+            before.append(key % shape[d])
+            sizes.append(1)
+        else:
+            low, high, step = key.indices(shape[d])
+            if step != 1:
+                raise Unsupported("a gradient of a slice with steps")
+            before.append(low)
+            sizes.append(builtins.max(high - low, 0))
+        d += 1
+    return make.pad(make.reshape(input, tuple(sizes)), before, tuple(shape))
+
+
+# -- by index arrays -------------------------------------------------------------------------------------------------
+
+
+def integers(index: Any) -> Array:
+    if not isinstance(index, Array) or index.dtype not in ("int64", "int32"):
+        raise Unsupported("an index that is no integer tensor")
+    return index
+
+
+def take(make: Maker, input: Array, index: Array, dim: int, wraps: bool = False) -> Array:
+    """input[..., index, ...] at `dim`; the index's dims stand in its place."""
+    integers(index)
+    shape = (*input.shape[:dim], *index.shape, *input.shape[dim + 1:])
+    arg_dims = [d if d < dim else -1 if d == dim else d - 1 + index.ndim for d in range(input.ndim)]
+    return make.take(input, index, dim, arg_dims, range(dim, dim + index.ndim), shape, wraps)
+
+
+@rule("embedding")
+def embedding(make: Maker, input: Array, weight: Array, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
+              scale_grad_by_freq: bool = False, sparse: bool = False) -> Array:
+    only(max_norm=max_norm, sparse=sparse)
+    return take(make, weight, input, 0)
+
+
+@rule("index_select", "_index_select")
+def index_select(make: Maker, input: Array, dim: int, index: Array) -> Array:
+    if index.ndim != 1 or not input.ndim:
+        raise Unsupported("an index that is no vector")
+    return take(make, input, index, make.dim(input, dim))
+
+
+@rule("gather", "_gather")
+def gather(make: Maker, input: Array, dim: int, index: Array, *, sparse_grad: bool = False) -> Array:
+    if index.ndim != input.ndim or not input.ndim:
+        raise Unsupported("an index of another rank")
+    d = make.dim(input, dim)
+    if builtins.any(i != d and n > m for i, (n, m) in enumerate(zip(index.shape, input.shape))):
+        raise Unsupported("an index that is larger")
+    arg_dims = [-1 if i == d else i for i in range(input.ndim)]
+    return make.take(input, integers(index), d, arg_dims, range(input.ndim), index.shape)
+
+
+@rule("_index")
+def index(make: Maker, input: Array, indices: Any) -> Array:
+    places = [i for i, k in enumerate(indices) if k is not None]
+    if len(places) != 1:
+        raise Unsupported("indexing by several tensors")
+    return take(make, input, integers(indices[places[0]]), places[0], wraps=True)
+
+
+@rule("_max_pick", "_min_pick")
+def pick(make: Maker, input: Array, indices: Array, dim: int, keepdim: bool) -> Array:
+    d = make.dim(input, dim)
+    if keepdim:
+        return gather(make, input, d, indices)
+    result = gather(make, input, d, make.unsqueeze(indices, d))
+    return make.reshape(result, indices.shape)
+
+
+@rule("scatter_zeros", "gather_backward")
+def scatter_zeros(make: Maker, input: Array, shape: Any, dim: int, index: Array) -> Array:
+    """Zeros with one element a row set: a comparison with the index."""
+    shape = tuple(shape)
+    d = dim % builtins.max(len(shape), 1)
+    if index.ndim != len(shape) or index.shape != tuple(1 if i == d else n for i, n in enumerate(shape)):
+        raise Unsupported("a scatter of several elements a row")
+    column = make.iota(shape, 0, unit(d, len(shape)))
+    hit = make.raw("eq", [column, make.cast(integers(index), "int64")], "bool")
+    return make.raw("where", [hit, input, make.number(0, input.dtype)], input.dtype)
+
+
+@rule("repeat", "_repeat", "tile")
+def repeat(make: Maker, input: Array, *repeats: Any) -> Array:
+    if len(repeats) == 1 and isinstance(repeats[0], (tuple, list)):
+        repeats = tuple(repeats[0])
+    if builtins.any(type(n) is not int or n < 1 for n in repeats) or len(repeats) < input.ndim:
+        raise Unsupported("repeats")
+    extra = len(repeats) - input.ndim
+    shape = (1,) * extra + input.shape
+    doubled = make.reshape(input, tuple(n for size in shape for n in (1, size)))
+    spread = make.expand(doubled, tuple(n for count, size in zip(repeats, shape) for n in (count, size)))
+    return make.reshape(spread, tuple(count * size for count, size in zip(repeats, shape)))
+
+
+@rule("repeat_backward")
+def repeat_backward(make: Maker, input: Array, shape: Any, repeats: Any) -> Array:
+    extra = len(repeats) - len(shape)
+    whole = (1,) * extra + tuple(shape)
+    split_ = make.reshape(input, tuple(n for count, size in zip(repeats, whole) for n in (count, size)))
+    return make.reshape(make.reduce("sum", split_, tuple(range(0, 2 * len(whole), 2))), tuple(shape))
+
+
+@rule("roll", "_roll")
+def roll(make: Maker, input: Array, shifts: Any, dims: Any = None) -> Array:
+    shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    dims = (dims,) if isinstance(dims, int) else tuple(dims or ())
+    if len(shifts) != len(dims):
+        raise Unsupported("roll of the flat array")
+    result = input
+    for shift, dim in zip(shifts, dims):
+        d = make.dim(input, dim)
+        n = input.shape[d]
+        if shift % n:
+            cut = n - shift % n
+            result = make.join([make.slice(result, d, cut, n, 1), make.slice(result, d, 0, cut, 1)], d)
+    return result
+
+
+@rule("diagonal", "_diagonal")
+def diagonal(make: Maker, input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    a, b = make.dim(input, dim1), make.dim(input, dim2)
+    if a == b:
+        raise Unsupported("one dim twice")
+    count = builtins.min(input.shape[a] + builtins.min(offset, 0), input.shape[b] - builtins.max(offset, 0))
+    rest = [d for d in range(input.ndim) if d not in (a, b)]
+    shape = (*[input.shape[d] for d in rest], builtins.max(count, 0))
+    map = []
+    for d in range(input.ndim):
+        if d in (a, b):
+            start = builtins.max(-offset, 0) if d == a else builtins.max(offset, 0)
+            map.append((start, unit(len(rest), len(shape))))
+        else:
+            map.append((0, unit(rest.index(d), len(shape))))
+    return make.view(input, shape, tuple(map))
+
+
+@rule("unfold")
+def unfold(make: Maker, input: Array, dimension: int, size: int, step: int) -> Array:
+    d = make.dim(input, dimension)
+    count = (input.shape[d] - size) // step + 1
+    shape = (*input.shape[:d], count, *input.shape[d + 1:], size)
+    map = [(0, unit(i, len(shape))) for i in range(input.ndim)]
+    map[d] = (0, tuple(step if i == d else 1 if i == len(shape) - 1 else 0 for i in range(len(shape))))
+    return make.view(input, shape, tuple(map))
+
+
+for _name, _dtype in {"byte": "uint8", "char": "int8"}.items():
+    RULES[_name] = casting(_dtype)
