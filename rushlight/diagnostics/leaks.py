@@ -154,7 +154,7 @@ def track_graphs(warn: bool = True):
     [6]
     """
     tracker = GraphTracker()
-    original = Tensor.backward  # type: ignore[attr-defined]
+    original = Tensor.backward
 
     def backward(self: Tensor, *args: Any, **kwargs: Any):
         result = original(self, *args, **kwargs)
@@ -162,11 +162,11 @@ def track_graphs(warn: bool = True):
         tracker.step()
         return result
 
-    Tensor.backward = backward  # type: ignore[attr-defined]
+    Tensor.backward = backward  # type: ignore[method-assign]
     try:
         yield tracker
     finally:
-        Tensor.backward = original  # type: ignore[attr-defined]
+        Tensor.backward = original  # type: ignore[method-assign]
     report = tracker.finish()
     gc.collect()
     if warn and report:
