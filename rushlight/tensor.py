@@ -11,7 +11,7 @@ from weakref import ref as weakref
 import numpy as np
 
 from .core import devices, dtypes, modes
-from .core.size import Size, product
+from .core.size import Size
 
 tick = itertools.count(1).__next__  # one clock for graph nodes and writes: what is newer has the larger number
 ndarray, asarray = np.ndarray, np.asarray
@@ -526,12 +526,18 @@ class Tensor:
             twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return twin
 
+    def __copy__(self):
+        twin = new(type(self))
+        twin._array, twin._dtype, twin._requires_grad, twin._node = self._array, self._dtype, self._requires_grad, self._node
+        twin._grad, twin._meta = self._grad, None
+        twin.__dict__.update(self.__dict__)
+        return twin
+
     def __reduce_ex__(self, protocol):
         if self._node is not None:
             raise RuntimeError("Cannot pickle a tensor that has a grad_fn (a non-leaf): pickle tensor.detach() instead")
-        owner = storage_array(self)  # pickled by reference, so tensors that share memory still do after loading
-        offset = self._array.__array_interface__["data"][0] - owner.__array_interface__["data"][0] if self._array.size else 0
-        return rebuild, (type(self), owner, offset, self._array.shape, self._array.strides, self._dtype, self._requires_grad, dict(self.__dict__))
+        array = self._array.view(np.uint16) if self._dtype is dtypes.bfloat16 else self._array
+        return rebuild, (type(self), np.array(array, order="K"), self._dtype, self._requires_grad, dict(self.__dict__))
 
 
 class ParameterType(type):
@@ -561,7 +567,7 @@ class Parameter(Tensor, metaclass=ParameterType):
             data = wrap(np.empty(0, modes.Defaults.dtype.numpy))
         if not isinstance(data, Tensor):
             raise TypeError(f"Parameter data has to be a tensor, but got {type(data).__name__}")
-        parameter = new(cls)
+        parameter = new(MetaParameter if isinstance(data, MetaTensor) and cls is Parameter else cls)
         parameter._array, parameter._dtype, parameter._requires_grad = data._array, data._dtype, False
         parameter._node = parameter._grad = parameter._meta = None
         if requires_grad:
@@ -578,18 +584,46 @@ class InferenceTensor(Tensor):
     __slots__ = ()
 
 
+class MetaTensor(Tensor):
+    """A tensor of the meta device: shape and dtype, no values. Its array is one element repeated; see ops/meta.py for its ops."""
+
+    __slots__ = ()
+    is_meta, is_cpu = True, False
+
+    @property
+    def device(self):
+        """`device('meta')`."""
+        return META
+
+    def refuse(self, *args, **kwargs):
+        raise NotImplementedError("Cannot copy out of meta tensor; no data! Use Tensor.to_empty() on the module, or make the tensor on the CPU")
+
+    item = tolist = numpy = __array__ = __bool__ = __float__ = __int__ = __index__ = refuse
+
+    def __repr__(self, *, tensor_contents=None):
+        kind = "" if self._dtype is modes.Defaults.dtype else f", dtype={self._dtype!r}"
+        text = f"tensor(..., device='meta', size={tuple(self.shape)}{kind}{', requires_grad=True' if self._requires_grad else ''})"
+        return "Parameter containing:\n" + text if isinstance(self, Parameter) else text
+
+
+class MetaParameter(MetaTensor, Parameter):
+    """A parameter of the meta device."""
+
+    __slots__ = ()
+
+
+META = devices.device("meta")
+MetaTensor.__name__ = MetaTensor.__qualname__ = "Tensor"
+MetaParameter.__name__ = MetaParameter.__qualname__ = "Parameter"
 InferenceTensor.__name__ = InferenceTensor.__qualname__ = "Tensor"
 PLAIN = (Tensor, Parameter, InferenceTensor)
 
 
-def rebuild(kind, owner, offset, shape, strides, dtype, requires_grad, attributes):
-    """What pickle calls: a leaf that reads its values at a place of the storage."""
+def rebuild(kind, array, dtype, requires_grad, attributes):
+    """What pickle calls: a leaf with these values. As in PyTorch, views pickled together no longer share memory."""
     tensor = new(kind)
-    if owner.shape == shape and owner.strides == strides and owner.dtype == dtype.numpy:
-        array = owner
-    else:
-        array = np.ndarray(shape, dtype.numpy, owner.reshape(-1).view(np.uint8).data, offset, strides) if product(shape) else np.empty(shape, dtype.numpy)
-    tensor._array, tensor._dtype, tensor._requires_grad = array, dtype, requires_grad
+    tensor._array = array.view(dtype.numpy) if dtype is dtypes.bfloat16 else array
+    tensor._dtype, tensor._requires_grad = dtype, requires_grad
     tensor._node = tensor._grad = tensor._meta = None
     if attributes:
         tensor.__dict__.update(attributes)

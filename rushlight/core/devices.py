@@ -63,13 +63,15 @@ KNOWN = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hi
 CPU = device("cpu")
 
 
-def require_cpu(where):
-    """The CPU device if `where` names it (or is None), else an error that says what to do."""
+def require_cpu(where, meta=False):
+    """The CPU device if `where` names it (or is None; the meta device only if `meta`), else an error that says what to do."""
     if where is None or where is CPU:
         return CPU
     where = device(where)
     if where.type == "cpu":
         return CPU
+    if where.type == "meta" and meta:
+        return where
     if where.type == "cuda":
         raise AssertionError("Torch not compiled with CUDA enabled: Rushlight computes on the CPU only; use device='cpu'")
     raise NotImplementedError(f"device '{where}' is not available: Rushlight computes on the CPU only; use device='cpu'")

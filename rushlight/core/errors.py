@@ -14,5 +14,9 @@ class SecurityError(FormatError, pickle.UnpicklingError):
     """A file asks for something that reading data must not do."""
 
 
+class UnpicklingError(SecurityError):
+    """A file asks for a class or function that is no data: what PyTorch's `weights_only` refuses, under its name."""
+
+
 class LinAlgError(RuntimeError):
     """A matrix is singular, or its decomposition did not converge."""

@@ -2,11 +2,12 @@
 import numpy as np
 
 from ..core import dtypes, modes
-from ..core.devices import require_cpu
+from ..core.devices import CPU, require_cpu
 from ..core.errors import OutOfMemoryError
 from ..core.promotion import number_dtype
 from ..core.size import sizes_from
 from ..tensor import Tensor, asarray, wrap
+from .meta import to_meta
 from .record import composite
 
 DEPTH = 64  # nesting of lists that `tensor` follows
@@ -14,9 +15,9 @@ DEPTH = 64  # nesting of lists that `tensor` follows
 
 def made(array, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, memory_format=None, names=None):
     """The factories' common end: a leaf tensor around a new array."""
-    if device is not None:
-        require_cpu(device)
     tensor = wrap(array)
+    if device is not None and require_cpu(device, True) is not CPU:
+        tensor = to_meta(tensor)
     tracer = modes.TRACER.get() if modes.flags["special"] else None
     if tracer is not None:
         tensor = tracer.constant(tensor)
@@ -59,7 +60,7 @@ def near(name):
 
 
 @composite("torch", raw=np.zeros)
-def zeros(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
     """A tensor of zeros.
 
     >>> import rushlight as torch
@@ -67,35 +68,35 @@ def zeros(*size, out=None, dtype=None, layout=None, device=None, requires_grad=F
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    sizes = sizes_from(size)
+    sizes = sizes_from(args if size is None else (size,))
     if out is not None:
         return out.resize_(sizes).zero_()
     return made(allocate(sizes, numpy_dtype_of(dtype), np.zeros), None, device, requires_grad)
 
 
 @composite("torch", raw=np.ones)
-def ones(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
     """A tensor of ones.
 
     >>> import rushlight as torch
     >>> torch.ones(2)
     tensor([1., 1.])
     """
-    sizes = sizes_from(size)
+    sizes = sizes_from(args if size is None else (size,))
     if out is not None:
         return out.resize_(sizes).fill_(1)
     return made(allocate(sizes, numpy_dtype_of(dtype), np.ones), None, device, requires_grad)
 
 
 @composite("torch")
-def empty(*size, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None, names=None):
+def empty(*args, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None, names=None):
     """A tensor whose values are whatever the memory held.
 
     >>> import rushlight as torch
     >>> torch.empty(2, 3).shape
     torch.Size([2, 3])
     """
-    sizes = sizes_from(size)
+    sizes = sizes_from(args if size is None else (size,))
     if out is not None:
         return out.resize_(sizes)
     return made(allocate(sizes, numpy_dtype_of(dtype)), None, device, requires_grad)

@@ -7,6 +7,8 @@ Read `Reader.run` first; the table for torch files is in torch_names.
 import struct
 from collections import Counter, OrderedDict
 
+from ..core.errors import UnpicklingError
+
 OPCODES = 10_000_000
 MEMORY = 64 << 20  # bytes of Python objects allowed beside 16 for each byte of pickle
 DEPTH = 256
@@ -50,6 +52,10 @@ class Reader:
     def refusal(self, problem):
         """A SecurityError: the pickle asks for what data does not need."""
         return self.source.refusal(f"pickle, byte {self.at}: {problem}", CONVERT)
+
+    def unknown(self, problem):
+        """The error for a class or function that is no data."""
+        return UnpicklingError(str(self.refusal(problem)))
 
     def spend(self, size):
         """Count memory that an opcode takes."""
@@ -148,7 +154,7 @@ class Reader:
         """Push what stands for a global, or refuse it."""
         found = self.names.get(f"{module} {name}")
         if found is None:
-            raise self.refusal(f"asks for `{module}.{name}`, which is not on the list of what data may need: expected tensors, numbers, "
+            raise self.unknown(f"Weights only load failed (there is no other way than weights_only=True): asks for `{module}.{name}`, which is not on the list of what data may need: expected tensors, numbers, "
                                "text and containers of them. A whole module or another object of a class was saved? Only its "
                                "state_dict() can be loaded")
         self.push(found)

@@ -1,9 +1,12 @@
 """Writing plain data as a pickle of protocol 2, the way torch.save lays it out: equal data gives equal bytes.
 
-Takes numbers, text, containers, sizes, dtypes, devices, tensors and NumPy arrays; anything else is refused with
-what to save instead, since only code could bring it back. Read `Writer.write` first.
+Takes numbers, text, containers, sizes, dtypes, devices, tensors and NumPy arrays; other objects are written as pickle
+would, with a warning, since only code could bring them back and `load` runs none; lambdas and local classes are refused. Read `Writer.write` first.
 """
 import struct
+import sys
+import types
+import warnings
 from collections import Counter, OrderedDict
 
 import numpy as np
@@ -24,10 +27,14 @@ class Writer:
     def __init__(self, where):
         self.where, self.storages = where, Storages()
         self.parts, self.memo, self.kept, self.open = [b"\x80\x02"], {}, [], set()
+        self.foreign = set()  # classes of the objects that are no plain data
 
     def pickle(self, value):
         """The bytes of the pickle."""
         self.write(value, "object", 0)
+        if self.foreign:
+            warnings.warn(f"{self.where}: saved objects of {', '.join(sorted(self.foreign))}: rushlight.load reads data only (as weights_only=True does) "
+                          "and will refuse this file. Save state_dict() to be able to load it", UserWarning, stacklevel=4)
         return b"".join(self.parts) + b"."
 
     def emit(self, *pieces):
@@ -101,8 +108,52 @@ class Writer:
             for part in parts:
                 SIMPLE[type(part)](self, part)
             self.emit(b"\x87R")
+        elif not self.get(id(value)):
+            if depth > DEPTH:
+                raise ValueError(f"{self.where}: cannot save {path[:80]}...: objects nested deeper than {DEPTH}")
+            self.instance(value, path, depth + 1)
+
+    def instance(self, value, path, depth):
+        """Push an object of any class as pickle would. `load` reads data only, so whoever saves one is told."""
+        if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            module, name = value.__module__, value.__qualname__
+            found = sys.modules.get(module)
+            for part in name.split("."):
+                found = getattr(found, part, None)
+            if found is not value:
+                raise self.refused(value, path)
+            return self.name(module, name)
+        if id(value) in self.open:
+            raise ValueError(f"{self.where}: cannot save {path}: it contains itself")
+        try:
+            reduced = value.__reduce_ex__(2)
+        except TypeError:
+            raise self.refused(value, path) from None
+        if isinstance(reduced, str):
+            return self.name(type(value).__module__, reduced)
+        self.foreign.add(f"{type(value).__module__}.{type(value).__qualname__}")
+        self.open.add(id(value))
+        function, args, state, items, pairs = (*reduced, None, None, None)[:5]
+        if getattr(function, "__name__", "") == "__newobj__":
+            self.write(args[0], path, depth)
+            self.write(tuple(args[1:]), path, depth)
+            self.emit(b"\x81")
         else:
-            raise self.refused(value, path)
+            self.write(function, path, depth)
+            self.write(tuple(args), path, depth)
+            self.emit(b"R")
+        self.remember(value)
+        self.open.discard(id(value))
+        if state is not None:
+            self.write(state, f"{path}.__dict__", depth)
+            self.emit(b"b")
+        for item in items or ():
+            self.write(item, f"{path}[...]", depth)
+            self.emit(b"a")
+        for key, item in pairs or ():
+            self.write(key, f"{path} key", depth)
+            self.write(item, f"{path}[{key!r}]", depth)
+            self.emit(b"s")
 
     def remember(self, value):
         """So that the same object is the same when loaded; kept alive, since the memo goes by id."""
