@@ -304,3 +304,78 @@ def logsumexp(input, dim, keepdim=False, *, out=None):
     if input._dtype.category < dtypes.FLOAT:
         input = input.to(modes.Defaults.dtype)
     return finish(_logsumexp(input, spread_dims(dim, input.ndim), keepdim), out)
+
+
+# Covariance.
+
+
+def weights_of(name, weights, count, floating):
+    if weights is None:
+        return None
+    if weights.ndim > 1:
+        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions")
+    if floating != weights._dtype.is_floating_point:
+        raise RuntimeError(f"cov(): expected {name} to have {'floating point' if floating else 'integral'} dtype but got {name} with "
+                           f"{scalar_name(weights._dtype)} dtype")
+    if weights.numel() != count:
+        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input")
+    if weights.numel() and weights._array.min() < 0:
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+    return weights
+
+
+@composite("torch method")
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    """The covariance matrix of variables in rows, observations in columns.
+
+    >>> import rushlight as torch
+    >>> torch.cov(torch.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+    if input._dtype is dtypes.bool:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    rows = input if input.ndim == 2 else input.reshape(1, -1)
+    count = rows.shape[1]
+    frequency, reliability = weights_of("fweights", fweights, count, False), weights_of("aweights", aweights, count, True)
+    weights = frequency
+    if reliability is not None:
+        weights = reliability if frequency is None else frequency * reliability
+    if input._dtype.category < dtypes.FLOAT:
+        rows = rows.to(modes.Defaults.dtype)
+    total = rows.new_full((), count) if weights is None else weights.sum()
+    if weights is not None and not float(total.item()):
+        raise RuntimeError("cov(): weights sum to zero, can't be normalized")
+    middle = rows.sum(1) / count if weights is None else (rows * weights).sum(1) / total
+    if weights is None or reliability is None or correction == 0:
+        divisor = total - correction
+    else:
+        divisor = total - correction * (weights * reliability).sum() / total
+    if float(divisor.item()) <= 0:
+        import warnings
+        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.", UserWarning, stacklevel=2)
+        divisor = divisor * 0
+    centred = rows - middle.reshape(-1, 1)
+    right = (centred if weights is None else centred * weights).mT
+    return (centred @ (right.conj() if right._dtype.is_complex else right) / divisor).squeeze()
+
+
+@composite("torch method")
+def corrcoef(input):
+    """The matrix of correlation coefficients of variables in rows.
+
+    >>> import rushlight as torch
+    >>> torch.corrcoef(torch.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]))
+    tensor([[ 1., -1.],
+            [-1.,  1.]])
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
+    matrix = cov(input)
+    if not matrix.ndim:
+        return matrix / matrix
+    deviation = matrix.diagonal().real.sqrt() if matrix._dtype.is_complex else matrix.diagonal().sqrt()
+    matrix = matrix / deviation.reshape(-1, 1) / deviation.reshape(1, -1)
+    return matrix if matrix._dtype.is_complex else matrix.clip(-1, 1)
