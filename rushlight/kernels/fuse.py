@@ -179,7 +179,7 @@ class Planner:
             found: dict[Array, set] = {}
             index = unit_index(array, group)
             self.references(array, index, found)
-            related = not found
+            related = False
             for node, places in found.items():
                 if self.home[node] == number:
                     if places != {result_index(node, group)}:

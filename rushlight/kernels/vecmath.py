@@ -98,7 +98,8 @@ def expm1(x: Value) -> Value:
     # 2**i (1 + p) - 1, at half the size so that i = 128 does not overflow too early.
     scale = power_of_two(i - 1, kind)
     value = scale.fma(p, scale - 0.5)
-    return x.equal(0.0).select(x, value + value)
+    # Half of a denormal would lose its last bit, and -0 must stay.
+    return (abs(x) < 1e-30).select(x, value + value)
 
 
 def decomposed(x: Value) -> tuple[Value, Value]:

@@ -1,0 +1,100 @@
+"""What shares a loop nest, and how views and shapes become indices."""
+
+import numpy as np
+import pytest
+
+from rushlight.kernels import fuse
+from rushlight.kernels.arrays import Source, broadcast_shapes, contiguous, reshape_blocks, restrided
+from rushlight.kernels.make import Maker, Unsupported
+from rushlight.kernels.rules import RULES
+
+
+def source(make, *shape, name="in0"):
+    return make.intern(Source, name, shape, "float32", contiguous(shape), 0)
+
+
+def kernels(make, *outputs):
+    planner = fuse.plan(list(outputs))
+    buffers = {array: f"out{i}" for i, array in enumerate(outputs)}
+    for array in planner.scheduled:
+        buffers.setdefault(array, f"t{len(buffers)}")
+    return [fuse.build(planner, i, buffers) for i in range(len(planner.groups))]
+
+
+def test_a_row_pass_with_all_its_neighbours_is_one_kernel():
+    make = Maker()
+    x = source(make, 8, 32)
+    y = RULES["layer_norm"](make, make.point("mul", x, 2.0), (32,))
+    assert len(fuse.plan([make.float_point("exp", y), RULES["sum"](make, y, 1)]).groups) == 1
+
+
+def test_sibling_reductions_share_a_pass():
+    make = Maker()
+    x = source(make, 8, 32)
+    plan = fuse.plan([RULES["sum"](make, x, 1), RULES["amax"](make, x, 1)])
+    assert len(plan.groups) == 1
+
+
+def test_rows_and_columns_do_not():
+    make = Maker()
+    x = source(make, 8, 32)
+    assert len(fuse.plan([RULES["sum"](make, x, 1), RULES["sum"](make, x, 0)]).groups) == 2
+
+
+def test_unrelated_outputs_have_their_own_loops():
+    make = Maker()
+    a, b = source(make, 8, 32), source(make, 8, 32, name="in1")
+    assert len(fuse.plan([make.point("add", a, 1.0), make.point("add", b, 1.0)]).groups) == 2
+
+
+def test_equal_expressions_are_computed_once():
+    make = Maker()
+    x = source(make, 4)
+    assert make.point("add", x, 1.0) is make.point("add", x, 1.0)
+
+
+def test_contiguous_loops_collapse():
+    make = Maker()
+    (kernel,) = kernels(make, make.point("add", source(make, 4, 5, 6), 1.0))
+    assert kernel.rows == (("i2", 120),) and kernel.vector == "i2"
+
+
+def test_lanes_follow_memory():
+    make = Maker()
+    (rows,) = kernels(make, RULES["sum"](make, source(make, 16, 64), 1))
+    (columns,) = kernels(make, RULES["sum"](make, source(make, 16, 64), 0))
+    assert rows.vector == "i1" and columns.vector == "i1" and columns.rows == (("i1", 64),)
+
+
+def test_reshape_blocks():
+    assert reshape_blocks((6, 4), (2, 3, 4)) == [([0], [0, 1]), ([1], [2])]
+    assert reshape_blocks((2, 3, 1, 4), (6, 4)) == [([0, 1], [0]), ([3], [1])]
+    assert reshape_blocks((6, 4), (4, 6)) == [([0, 1], [0, 1])]
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (2, 12), (24,), (3, 2, 4), (4, 3, 2, 1)])
+def test_restrided_agrees_with_numpy(shape):
+    array = np.arange(24).reshape(2, 3, 4)
+    for base in (array, array.transpose(2, 0, 1), array[:, ::-1]):
+        start = (base.ctypes.data - array.ctypes.data) // 8
+        seen = restrided(Source("x", base.shape, "int64", tuple(s // 8 for s in base.strides), start), shape)
+        if seen is None:
+            assert not np.shares_memory(base.reshape(shape), array)
+            continue
+        flat = array.ravel()
+        got = np.array([flat[seen.offset + int(np.dot(i, seen.strides))] for i in np.ndindex(*shape)]).reshape(shape)
+        np.testing.assert_array_equal(got, base.reshape(shape))
+
+
+def test_shapes_broadcast():
+    assert broadcast_shapes((3, 1), (4,), ()) == (3, 4)
+    with pytest.raises(ValueError):
+        broadcast_shapes((3,), (4,))
+
+
+def test_what_kernels_cannot_do_is_said():
+    make = Maker()
+    with pytest.raises(Unsupported, match="without elements"):
+        source(make, 0, 3)
+    with pytest.raises(Unsupported, match="does not fit"):
+        make.reshape(source(make, 4, 3), (5, -1))

@@ -1,0 +1,37 @@
+"""The linter of generated modules, and that LLVM's refusals become our error."""
+
+import ctypes
+
+import pytest
+
+from rushlight.kernels import llvm
+
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+GOOD = "define i64 @f(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
+
+
+def test_text_becomes_a_function():
+    function = llvm.link(GOOD, ("f",)).function("f", ctypes.c_int64, ctypes.c_int64)
+    assert function(41) == 42
+
+
+@pytest.mark.parametrize("text", [
+    "define ptr @f(i64 %x) {\n  %y = inttoptr i64 %x to ptr\n  ret ptr %y\n}\n",
+    "define i64 @f(ptr %x) {\n  %y = ptrtoint ptr %x to i64\n  ret i64 %y\n}\n",
+    "declare i32 @system(ptr)\n" + GOOD,
+    "@secret = external global i64\n" + GOOD,
+])
+def test_the_linter_refuses(text):
+    with pytest.raises(llvm.CompileError):
+        llvm.link(text, ("f",))
+
+
+def test_a_module_may_not_grow_without_bound():
+    body = "".join(f"  %v{i} = add i64 %x, {i}\n" for i in range(llvm.MAX_INSTRUCTIONS + 1))
+    with pytest.raises(llvm.CompileError, match="instructions"):
+        llvm.lint(f"define i64 @f(i64 %x) {{\n{body}  ret i64 %x\n}}\n")
+
+
+def test_the_verifier_runs():
+    with pytest.raises(llvm.CompileError, match="LLVM refused"):
+        llvm.link("define i64 @f(i64 %x) {\n  ret i32 0\n}\n", ("f",))
