@@ -1,6 +1,6 @@
 """nn.utils: gradient clipping, parameter vectors, packed sequences, parametrizations, fusion."""
 
-from rushlight.nn.utils import parametrizations, parametrize, rnn, stateless
+from rushlight.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from rushlight.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -32,6 +32,7 @@ __all__ = [
     "parameters_to_vector",
     "parametrizations",
     "parametrize",
+    "prune",
     "remove_spectral_norm",
     "remove_weight_norm",
     "rnn",
