@@ -29,15 +29,23 @@ class Counter:
     def __init__(self):
         self.value, self.last, self.log = 0, 0, []
 
-    def bump(self, depth=1):
-        """Record one write; `depth` frames up is library code."""
+    def bump(self):
+        """Record one write, and which of the user's lines made it."""
         self.value += 1
         self.last = at = tick()
-        frame = sys._getframe(depth)
+        frame = user_frame(2)
         log = self.log
         log.append((at, frame.f_code, frame.f_lineno))
         if len(log) > LOG:
             del log[:LOG // 2]
+
+
+def user_frame(depth=1):
+    """The nearest frame outside this package, from `depth` up."""
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rushlight"):
+        frame = frame.f_back
+    return frame
 
 
 class Meta:
@@ -104,10 +112,10 @@ def counter_of(tensor):
     return counter
 
 
-def bump(tensor, depth=2):
-    """Note that the tensor's storage was written; `depth` says how many library frames stand between."""
+def bump(tensor):
+    """Note that the tensor's storage was written."""
     if type(tensor) is not InferenceTensor:
-        counter_of(tensor).bump(depth)
+        counter_of(tensor).bump()
 
 
 

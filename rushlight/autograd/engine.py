@@ -5,12 +5,13 @@ dependency counts.  This is the only place that sums gradients.  It never writes
 Callers: `backward` and `grad` in autograd/api.py.  Read `run` first.
 """
 from operator import attrgetter
+from threading import Lock
 
 import numpy as np
 
 from ..core import modes
-from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, wrap
-from .node import Freed, deliver, state, user_frame
+from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, wrap, user_frame
+from .node import Freed, deliver, state
 
 age = attrgetter("seq")
 contiguous = np.ascontiguousarray
@@ -167,10 +168,18 @@ def finish_leaf(leaf, gradient, owned, create, wanted, capture):
 
 def accumulate(leaf, gradient, owned, create):
     """Add to `leaf.grad`: the first gradient is kept (copied unless the buffer is ours), later ones are added in place."""
-    old = leaf._grad
     if create:
-        leaf._grad = gradient if old is None else old + gradient
+        leaf._grad = gradient if leaf._grad is None else leaf._grad + gradient
         return
+    with LEAF_LOCK:  # threads may run backward over graphs that share leaves; NumPy lets go of the GIL while it adds
+        accumulate_values(leaf, gradient, owned)
+
+
+LEAF_LOCK = Lock()
+
+
+def accumulate_values(leaf, gradient, owned):
+    old = leaf._grad
     array = leaf._array
     if type(gradient) is not ndarray:
         gradient = asarray(gradient)
@@ -198,7 +207,7 @@ def accumulate(leaf, gradient, owned, create):
             target[...] = target.astype(np.float32) + gradient.astype(np.float32)
         else:
             np.add(target, gradient, out=target)
-        bump(old, 3)
+        bump(old)
 
 
 def as_tensor(gradient, create):

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core import modes
 from ..core.size import broadcast_shapes
-from ..tensor import PLAIN, OutputEdge, Tensor, asarray, counter_of, meta_of, new, tick, wrap
-from .node import Freed, Node, Packed, alias, rare_of, user_frame
+from ..tensor import PLAIN, OutputEdge, Tensor, asarray, counter_of, meta_of, new, tick, wrap, user_frame
+from .node import Freed, Node, Packed, alias, rare_of
 
 LEGACY = ("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward "
           "method. (Example: https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)")

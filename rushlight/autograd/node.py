@@ -365,12 +365,12 @@ def modified(node, saved, counter):
     made_by = ""
     if maker is not None:
         number = saved.output_nr if saved is not None else 0
-        made_by = f", which is output {number} of {maker.name()},"
+        made_by = f", which is output {number} of {op_name(maker)},"
     kind = dtypes.BY_NUMPY[array.dtype].tensor_name
     text = (f"one of the variables needed for gradient computation has been modified by an inplace operation: "
             f"[torch.{kind}{' ' + str(list(array.shape)) if array.ndim else ' []'}]{made_by} is at version {counter.value}; expected version "
             f"{expected} instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-            "torch.autograd.set_detect_anomaly(True).")
+            "torch.autograd.set_detect_anomaly(True, check_nan=False).")
     if writes:
         _, code, line = writes[0]
         text += f" It was written at {code.co_filename}:{line} in {code.co_name}."
@@ -379,9 +379,6 @@ def modified(node, saved, counter):
     return RuntimeError(text)
 
 
-def user_frame(depth=1):
-    """The nearest frame outside this package."""
-    frame = sys._getframe(depth)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rushlight"):
-        frame = frame.f_back
-    return frame
+def op_name(node):
+    """The node's name as PyTorch's messages shorten it: `ExpBackward0` -> `Exp`."""
+    return node.name().rstrip("0123456789").removesuffix("Backward")

@@ -22,6 +22,8 @@ def made(array, dtype=None, device=None, requires_grad=False, layout=None, pin_m
     if tracer is not None:
         tensor = tracer.constant(tensor)
     if requires_grad:
+        if tensor._dtype.category < dtypes.FLOAT:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         tensor.requires_grad_(True)
     return tensor
 
@@ -39,8 +41,10 @@ def allocate(sizes, numpy_dtype, make=np.empty):
             count *= size
         asked = count * np.dtype(numpy_dtype).itemsize
         more = "; the element count does not fit 63 bits" if count >= 1 << 63 else ""
+        if more:
+            raise OutOfMemoryError(f"Storage size calculation overflowed with sizes={list(sizes)}: {asked} bytes{more}") from error
         raise OutOfMemoryError(f"[enforce fail at allocation] DefaultCPUAllocator: can't allocate memory: you tried to allocate {asked} "
-                               f"bytes for sizes {list(sizes)}{more}") from error
+                               f"bytes for sizes {list(sizes)}") from error
 
 
 def numpy_dtype_of(dtype):
@@ -213,12 +217,12 @@ def shape_of_nested(data, depth, above):
         if hasattr(data, "__index__") or hasattr(data, "__float__"):
             return (), {int if hasattr(data, "__index__") else float}
         if isinstance(data, str):
-            raise TypeError("too many dimensions 'str'" if depth else "new(): invalid data type 'str'")
+            raise TypeError("new(): invalid data type 'str'")
         raise RuntimeError(f"Could not infer dtype of {type(data).__name__}")
     if id(data) in above:
-        raise ValueError("the list contains itself: a cycle cannot become a tensor")
+        raise ValueError("too many dimensions 'list': the list contains itself")
     if depth >= DEPTH:
-        raise ValueError(f"too many dimensions: lists are nested deeper than {DEPTH}")
+        raise ValueError(f"too many dimensions 'list': lists are nested deeper than {DEPTH}")
     above = above | {id(data)}
     if all(type(item) in (float, int, bool) for item in data):
         return (len(data),), set(map(type, data))
@@ -231,7 +235,8 @@ def shape_of_nested(data, depth, above):
         elif item_shape != shape:
             if len(item_shape) and len(shape):
                 raise ValueError(f"expected sequence of length {shape[0]} at dim {depth + 1} (got {item_shape[0]}): row {at} has {item_shape[0]}")
-            raise TypeError("not a sequence" if len(shape) else "only one-element tensors or numbers can stand beside numbers in a list")
+            raise TypeError("not a sequence" if len(shape) else f"'{type(item).__name__}' object cannot be interpreted as an integer: row {at} is nested, "
+                            "rows before it are numbers")
     return (len(data), *(shape or ())), kinds
 
 

@@ -9,11 +9,11 @@ import numbers
 import numpy as np
 
 from ..autograd.function import rebase_hook
-from ..autograd.node import Packed, alias, rare_of, user_frame
+from ..autograd.node import Packed, alias, rare_of
 from ..core import dtypes, modes
 from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
-from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap
+from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap, user_frame
 from .generate import NAMES, materialise
 from .rebase import copy_slices, view_node
 
@@ -376,7 +376,7 @@ def write_out(out, result):
         out._array = np.empty(result._array.shape, out._array.dtype)
     check_written(out)
     out._array[...] = result._array.astype(out._array.dtype, copy=False)
-    bump(out, 3)
+    bump(out)
     return out
 
 
@@ -398,11 +398,11 @@ def check_inplace(tensor, others=()):
     check_written(tensor)
     if not modes.grad_enabled():
         return False
-    recording = tensor._requires_grad or any(isinstance(other, Tensor) and other._requires_grad for other in others)
-    if not recording:
-        return False
     meta = tensor._meta
     base = None if meta is None else meta.base
+    recording = tensor._requires_grad or any(isinstance(other, Tensor) and other._requires_grad for other in others)
+    if not recording and (base is None or not base._requires_grad or not meta.made_in_no_grad):
+        return False
     if base is None:
         if tensor._node is None and tensor._requires_grad:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -411,7 +411,7 @@ def check_inplace(tensor, others=()):
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if meta.multi:
         number = tensor._node.number if type(tensor._node) is OutputEdge else 0
-        raise RuntimeError(f"Output {number} of {meta.multi}Backward0 is a view and is being modified inplace. This view is the output of a "
+        raise RuntimeError(f"Output {number} of {meta.multi} is a view and is being modified inplace. This view is the output of a "
                            "function that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
                            "should replace the inplace operation by an out-of-place one.")
     if meta.made_in_function:
@@ -436,7 +436,7 @@ def inplace(function, tensor, args, kwargs, name=None):
         with modes.no_grad():
             result = function(tensor, *args, **kwargs)
         store(tensor, result)
-        bump(tensor, 3)
+        bump(tensor)
         return tensor
     before = alias(tensor)
     result = function(before, *args, **kwargs)
@@ -445,7 +445,7 @@ def inplace(function, tensor, args, kwargs, name=None):
     if node is not None and saves(node, before):
         before._array, before._meta = before._array.copy(), None
     store(tensor, result)
-    bump(tensor, 3)
+    bump(tensor)
     if node is not None:
         rebase(tensor, node, result)
     return tensor

@@ -7,6 +7,7 @@ import difflib
 from .attach import FUNCTIONAL, TORCH
 from .dropout import TORCH_FORMS
 from .dispatch import inplace as write_in_place
+from .embedding import torch_embedding
 from .normalization import torch_batch_norm
 from .softmax import implicit_dim, prepared
 
@@ -75,7 +76,7 @@ def publish():
     global plain_relu
     plain_relu = TORCH["relu"]
     FUNCTIONAL.update(relu=relu, threshold=threshold, softmax=softmax, log_softmax=log_softmax)
-    TORCH.update(TORCH_FORMS, batch_norm=torch_batch_norm)
+    TORCH.update(TORCH_FORMS, batch_norm=torch_batch_norm, embedding=torch_embedding)
     for name in "relu celu selu rrelu threshold".split():
         TORCH[name + "_"] = in_place(name, TORCH[name])
     for name in "elu hardtanh leaky_relu".split():

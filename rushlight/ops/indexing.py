@@ -502,7 +502,7 @@ def write(self, plain, tensors, value):
             values = values.astype(part.dtype)
         index = fancy(part, [None if tensor is None else tensor._array for tensor in tensors])
         store_at(part, index, fitted(value, wrap(part), tensors)._array if values is value._array else values)
-        bump(self, 3)
+        bump(self)
         return
     while values.ndim > part.ndim and values.shape[0] == 1:
         values = values[0]
@@ -514,7 +514,7 @@ def write(self, plain, tensors, value):
     if values.dtype is not part.dtype and values.dtype != part.dtype:
         values = value.to(self._dtype)._array.reshape(values.shape)
     part[...] = values
-    bump(self, 3)
+    bump(self)
 
 
 Tensor.__setitem__ = setitem

@@ -294,7 +294,7 @@ def update_running(running, value, momentum):
         else:
             array *= array.dtype.type(1 - momentum)
             array += new * array.dtype.type(momentum)
-        bump(running, 3)
+        bump(running)
     else:
         running.copy_(running * (1 - momentum) + value * momentum)
 

@@ -12,7 +12,7 @@ from .record import composite, pointwise, primitive
 # Arithmetic.
 
 
-@pointwise(np.add, where="", dunder="add radd", grad=dict(input=lambda g: g, other=lambda g: g))
+@pointwise(np.add, where="out", dunder="add radd", grad=dict(input=lambda g: g, other=lambda g: g))
 def _add(input, other): ...
 
 
@@ -25,7 +25,7 @@ def subtract(input, other):
     return np.subtract(input, other)
 
 
-@pointwise(subtract, where="", dunder="sub", grad=dict(input=lambda g: g, other=lambda g: -g))
+@pointwise(subtract, where="out", dunder="sub", grad=dict(input=lambda g: g, other=lambda g: -g))
 def _sub(input, other): ...
 
 
@@ -88,7 +88,7 @@ def mul(input, other):
     """
 
 
-@pointwise(np.true_divide, where="", promote="float", dunder="truediv",
+@pointwise(np.true_divide, where="out", promote="float", dunder="truediv",
            grad=dict(input=lambda g, other: g / other, other=lambda g, input, other: -g * ((input / other) / other)))
 def _div(input, other): ...
 
@@ -153,7 +153,7 @@ def truncated_division(input, other):
     return np.trunc(np.true_divide(input, other))
 
 
-@pointwise(truncated_division, where="", node="DivBackward1")
+@pointwise(truncated_division, where="out", node="DivBackward1")
 def trunc_divide(input, other): ...
 
 

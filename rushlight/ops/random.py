@@ -107,7 +107,7 @@ def drawn(fill, sizes, dtype, generator, out, rest, refuse):
         check_float(out._dtype, refuse)
         check_written(out)
         fill(out._array, generator)
-        bump(out, 3)
+        bump(out)
         return out
     kind = numpy_dtype_of(dtype)
     if dtype is not None:
@@ -248,7 +248,7 @@ def filler(name, fill, kernel, text, call):
             fill(array, *args, generator=generator, **kwargs)
             return input.copy_(_overwritten(input, array))
         fill(input._array, *args, generator=generator, **kwargs)
-        bump(input, 2)
+        bump(input)
         return input
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{text}

@@ -108,7 +108,7 @@ class ForbiddenView(Node):
     __slots__ = ("number", "maker")
 
     def apply(self, g, freed, need):
-        raise RuntimeError(f"Output {self.number} of {self.maker}Backward0 is a view and its base or another view of its base has been modified "
+        raise RuntimeError(f"Output {self.number} of {self.maker} is a view and its base or another view of its base has been modified "
                            "inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output "
                            "views to be modified inplace. You should replace the inplace operation by an out-of-place one.")
 

@@ -318,7 +318,7 @@ def become(input, function, args, kwargs=None):
     input._array = result._array
     if result._node is not None and input._requires_grad:
         input._node = result._node
-    bump(input, 3)
+    bump(input)
     return input
 
 

@@ -82,8 +82,9 @@ def _view_dtype(input, dtype):
         raise RuntimeError("self.stride(-1) must be 1 to view as a dtype of another size, but got "
                            f"{input.strides[-1] // input.itemsize}")
     if input.shape[-1] * input.itemsize % target.itemsize:
-        raise RuntimeError(f"self.size(-1) must be divisible by {target.itemsize // input.itemsize} to view as {dtype.name}: the last dim "
-                           f"has {input.shape[-1] * input.itemsize} bytes")
+        names = [kind.tensor_name.removesuffix("Tensor") for kind in (dtypes.BY_NUMPY[input.dtype], dtype)]
+        raise RuntimeError(f"self.size(-1) must be divisible by {target.itemsize // input.itemsize} to view {names[0]} as {names[1]} (different "
+                           f"element sizes), but got {input.shape[-1]}")
     return input.view(target)
 
 
@@ -328,7 +329,8 @@ def _as_strided(input, size, stride, storage_offset):
         raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
     last = storage_offset + sum((n - 1) * step for n, step in zip(size, stride))
     if last >= 1 << 62:
-        raise OverflowError(f"as_strided: extent of sizes {list(size)} and strides {list(stride)} overflows 63 bits")
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}: the last element would be at "
+                           f"{last}, the storage has {count}")
     if 0 not in size and last >= count:
         raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {storage_offset}, and itemsize {item} requiring "
                            f"a storage size of {(last + 1) * item} are out of bounds for storage of size {count * item}: the last element is at "
