@@ -82,6 +82,7 @@ class _ConvTransposeNd(_ConvNd):
         return [size - low for size, low in zip(wanted, smallest)]
 
     def _transposed_forward(self, convolution: Any, input: Tensor, output_size: Sequence[int] | None) -> Tensor:
+        assert not isinstance(self.padding, str)
         padding = self._output_padding(
             input, output_size, self.stride, self.padding, self.kernel_size, len(self.kernel_size), self.dilation
         )

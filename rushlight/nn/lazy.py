@@ -172,7 +172,7 @@ def _lazy_conv(base: type, dims: int) -> type:
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super(made, self).__init__(
+        super(made, self).__init__(  # type: ignore[arg-type]
             0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype
         )
         self._make_lazy(out_channels, bias, device, dtype)
@@ -198,7 +198,7 @@ def _lazy_conv_transpose(base: type, dims: int) -> type:
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super(made, self).__init__(
+        super(made, self).__init__(  # type: ignore[arg-type]
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype
         )
         self._make_lazy(out_channels, bias, device, dtype)

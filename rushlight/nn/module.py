@@ -250,7 +250,7 @@ class Module(TreeMethods, StateMethods, HookMethods, CastMethods):
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
             if isinstance(value, Buffer):
                 self._forget(name, "_buffers")
-                self.register_buffer(name, value, value.persistent)
+                self.register_buffer(name, value, value.persistent)  # type: ignore[attr-defined]
             else:
                 self._registry("_buffers")[name] = value
         else:

@@ -88,7 +88,7 @@ class HookMethods:
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
         """Run `hook(module, state_dict, prefix, local_metadata)` after `state_dict` collected this module, in place."""
-        hook._from_public_api = True
+        hook._from_public_api = True  # type: ignore[attr-defined]
         return self._add_hook("_state_dict_hooks", hook)
 
     def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:

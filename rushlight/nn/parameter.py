@@ -74,7 +74,7 @@ class UninitializedTensor(Tensor):
         """Give the tensor its shape, with unset values, in place: every holder of it sees the change."""
         dtype = super().dtype if dtype is None else dtype
         made = ops.empty(shape, dtype=dtype, device=super().device if device is None else device)
-        self.__class__ = Parameter if isinstance(self, Parameter) else Tensor
+        self.__class__ = Parameter if isinstance(self, Parameter) else Tensor  # type: ignore[assignment]
         self.data = made
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,7 +89,7 @@ class UninitializedTensor(Tensor):
             "Call `forward` to initialize the parameters before calling `module.share_memory()`."
         )
 
-    def __repr__(self, *args: Any, **kwargs: Any) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"<{type(self).__name__}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

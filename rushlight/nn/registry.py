@@ -125,7 +125,7 @@ class HookTable(OrderedDict):
         super().move_to_end(name, last)
         self.changed()
 
-    def copy(self) -> OrderedDict:
+    def copy(self) -> OrderedDict:  # type: ignore[override]
         return OrderedDict(self)
 
     def __copy__(self) -> OrderedDict:

@@ -138,7 +138,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """Initialise head and clusters anew."""
         self.head.reset_parameters()
-        for projection, output in self.tail:
+        for projection, output in self.tail:  # type: ignore[attr-defined,misc]
             projection.reset_parameters()
             output.reset_parameters()
 

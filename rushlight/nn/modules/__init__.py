@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from rushlight.nn import (
     activation,
@@ -65,7 +66,7 @@ PLACES = {
     "utils": (sizes,),
 }
 # Names that PyTorch spells otherwise.
-RENAMED = {
+RENAMED: dict[str, dict[str, Any]] = {
     "module": {
         "_IncompatibleKeys": module_state.IncompatibleKeys,
         "_EXTRA_STATE_KEY_SUFFIX": module_state.EXTRA_STATE,
@@ -90,8 +91,8 @@ def _install() -> None:
     for name, sources in PLACES.items():
         place = kind(f"{__name__}.{name}", f"PyTorch's path to {', '.join(s.__name__ for s in sources)}.")
         for source in sources:
-            vars(place).update({k: v for k, v in vars(source).items() if not k.startswith("__")})
-        vars(place).update(RENAMED.get(name, {}))
+            place.__dict__.update({k: v for k, v in vars(source).items() if not k.startswith("__")})
+        place.__dict__.update(RENAMED.get(name, {}))
         sys.modules[place.__name__] = place
         globals()[name] = place
 

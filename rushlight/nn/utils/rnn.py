@@ -10,7 +10,7 @@ from rushlight import ops
 from rushlight.core import dtypes
 from rushlight.tensor import Tensor
 
-_Fields = namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
+_Fields = namedtuple("_Fields", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
 
 
 class PackedSequence(_Fields):
