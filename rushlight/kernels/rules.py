@@ -151,8 +151,18 @@ for _name in ("exp expm1 exp2 log log1p log2 log10 sin cos tan tanh sigmoid erf 
 for _alias, _name in {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
                       "arctanh": "atanh"}.items():
     RULES[_alias] = promoted(_name)
-for _name in ("abs", "sign", "relu"):
+for _name in ("abs", "sign"):
     RULES[_name] = same(_name)
+
+
+@rule("relu", "_relu")
+def relu(make: Maker, input: Array, inplace: bool = False) -> Array:
+    only(inplace=inplace)
+    if input.dtype == "bool":
+        raise Unsupported("relu of bool is an error")
+    return make.point("relu", input)
+
+
 RULES["absolute"] = RULES["__abs__"] = RULES["abs"]
 for _name in ("floor", "ceil", "trunc", "frac"):
     RULES[_name] = same(_name, floats_only=True)
@@ -270,15 +280,11 @@ def clamp_max(make: Maker, input: Array, max: Any) -> Array:
     return clamp(make, input, None, max)
 
 
-@rule("lerp")
+@rule("_lerp")
 def lerp(make: Maker, input: Array, end: Array, weight: Any) -> Array:
-    # PyTorch's two formulas, the one for weights from 1/2 on anchored at the end.
-    difference = make.point("sub", end, input)
-    near = make.point("add", input, make.point("mul", weight, difference))
-    far = make.point("sub", end, make.point("mul", difference, make.point("sub", 1, weight)))
-    if not isinstance(weight, Array):
-        return near if builtins.abs(weight) < 0.5 else far
-    return make.where(make.point("lt", make.point("abs", weight), 0.5, dtype="bool"), near, far)
+    if not is_float(input):
+        raise Unsupported("lerp of integers")
+    return make.point("add", input, make.point("mul", weight, make.point("sub", end, input)))
 
 
 @rule("addcmul")

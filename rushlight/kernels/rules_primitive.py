@@ -60,7 +60,6 @@ RULES["_any"], RULES["_all"], RULES["_prod_dim"] = RULES["any"], RULES["all"], R
 RULES["_prod_all"] = RULES["prod"]
 RULES["_mse_loss"] = lambda make, input, target, reduction: RULES["mse_loss"](make, input, target, reduction=reduction)
 RULES["_masked_fill"] = RULES["_masked_fill_tensor"] = RULES["masked_fill"]
-RULES["_lerp"] = RULES["lerp"]
 
 
 @rule("_var")

@@ -169,10 +169,10 @@ def emit(op: str, dtype: str, kinds: tuple[str, ...], *args: Value) -> Value:
     """Write one scalar op; `kinds` are the dtypes of `args`."""
     if op.startswith("cast_"):
         return round_half(convert(args[0], kinds[0], dtype), dtype)
-    if op in ("maximum", "amax", "minimum", "amin", "lt", "le", "gt", "ge") and kinds[0] == "uint8":
-        wide = [a.cast("zext", "i16") for a in args]
-        value = TABLE[op].emit(*wide)
-        return value if dtype == "bool" else value.cast("trunc", "i8")
+    if op in ("maximum", "amax", "minimum", "amin", "lt", "le", "gt", "ge") and kinds[0] in ("uint8", "bool"):
+        # Compared as signed numbers of twice the width.
+        value = TABLE[op].emit(*[a.cast("zext", "i16") for a in args])
+        return value if value.type.element == "i1" else value.cast("trunc", REGISTER[dtype])
     value = TABLE[op].emit(*args)
     return round_half(value, dtype) if dtype in ("float16", "bfloat16") and op != "where" else value
 
