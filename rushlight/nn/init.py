@@ -16,6 +16,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.core.modes import no_grad
+from rushlight.nn import linear_algebra as linalg
 from rushlight.tensor import Tensor
 
 _GAIN_ONE = frozenset(
@@ -263,7 +264,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     flat = ops.empty((rows, columns), dtype=tensor.dtype).normal_(0, 1, generator=generator)
     if rows < columns:
         flat = flat.t()
-    q, r = ops.linalg.qr(flat)
+    q, r = linalg.qr(flat)
     q = q * ops.diagonal(r, 0).sign()  # makes the distribution uniform over orthogonal matrices
     if rows < columns:
         q = q.t()

@@ -41,8 +41,25 @@ class TreeMethods:
             >>> [tuple(p.shape) for p in torch.nn.Linear(3, 2).parameters()]
             [(2, 3), (2,)]
         """
-        for _, parameter in self.named_parameters(recurse=recurse):
-            yield parameter
+        kind = type(self)
+        if kind.named_parameters is not TreeMethods.named_parameters or kind.named_modules is not TreeMethods.named_modules:
+            yield from (parameter for _, parameter in self.named_parameters(recurse=recurse))
+            return
+        # The same walk without the names, which nobody reads here: optimizers and zero_grad come this way.
+        seen: set[int] = set()
+        walked: set[int] = set()
+        waiting: list[Any] = [self]
+        while waiting:
+            module = waiting.pop()
+            if id(module) in walked:
+                continue
+            walked.add(id(module))
+            for parameter in module._parameters.values():
+                if parameter is not None and id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield parameter
+            if recurse:
+                waiting.extend(child for child in reversed(module._modules.values()) if child is not None)
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

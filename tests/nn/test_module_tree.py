@@ -39,3 +39,10 @@ def test_lookup_by_dotted_name():
 def test_lookup_errors(action, text):
     with pytest.raises(AttributeError, match=text):
         action(nn.Linear(1, 1))
+
+
+def test_parameters_come_in_the_order_of_their_names():
+    inner = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2))
+    net = nn.Sequential(inner, nn.Linear(2, 1), inner, nn.ModuleDict({"a": nn.PReLU()}))
+    assert [id(p) for p in net.parameters()] == [id(p) for _, p in net.named_parameters()]
+    assert [id(p) for p in net[1].parameters(recurse=False)] == [id(p) for _, p in net[1].named_parameters(recurse=False)]

@@ -9,6 +9,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.core.modes import no_grad
+from rushlight.nn import linear_algebra as linalg
 from rushlight.tensor import Tensor
 
 Tensors = Tensor | Iterable[Tensor]
@@ -36,7 +37,7 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not listed:
         return ops.tensor(0.0)
-    total = ops.linalg.vector_norm(ops.stack([ops.linalg.vector_norm(t, norm_type) for t in listed]), norm_type)
+    total = linalg.vector_norm(ops.stack([linalg.vector_norm(t, norm_type) for t in listed]), norm_type)
     if error_if_nonfinite and not bool(ops.isfinite(total)):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "

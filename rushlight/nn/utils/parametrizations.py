@@ -7,6 +7,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.core.dtypes import finfo
 from rushlight.core.modes import no_grad
+from rushlight.nn import linear_algebra as linalg
 from rushlight.nn.conv_transpose import _ConvTransposeNd
 from rushlight.nn.module import Module
 from rushlight.nn.utils import parametrize
@@ -28,7 +29,7 @@ def _is_orthogonal(matrix: Tensor) -> bool:
 
 def _make_orthogonal(matrix: Tensor) -> Tensor:
     """The Q of the decomposition whose R has a non-negative diagonal."""
-    q, r = ops.linalg.qr(matrix)
+    q, r = linalg.qr(matrix)
     return q * ops.diagonal(r, dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
@@ -58,7 +59,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "householder":
             reflectors = X.tril(diagonal=-1)
             tau = 2.0 / (1.0 + (reflectors * reflectors).sum(dim=-2))
-            result = ops.linalg.householder_product(reflectors, tau)
+            result = linalg.householder_product(reflectors, tau)
             result = result * ops.diagonal(X, dim1=-2, dim2=-1).sign().detach().unsqueeze(-2)
         else:
             X = X.tril()
@@ -69,7 +70,7 @@ class _Orthogonal(Module):
                 result = ops.matrix_exp(skew)
             else:
                 identity = ops.eye(rows, dtype=skew.dtype)
-                result = ops.linalg.solve(identity - 0.5 * skew, identity + 0.5 * skew)
+                result = linalg.solve(identity - 0.5 * skew, identity + 0.5 * skew)
             if rows != columns:
                 result = result[..., :columns]
         if hasattr(self, "base"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from rushlight import ops
+from rushlight.nn import linear_algebra as linalg
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter, UninitializedParameter
 from rushlight.tensor import Tensor
@@ -14,9 +14,9 @@ from rushlight.tensor import Tensor
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int | None = 0) -> Tensor:
     """The norm of `v` over all dims but `dim`, which stay with size 1; over all, 0-d, if `dim` is None or -1."""
     if dim is None or dim == -1:
-        return ops.linalg.vector_norm(v, pow)
+        return linalg.vector_norm(v, pow)
     rest = tuple(d for d in range(v.dim()) if d != dim)
-    return ops.linalg.vector_norm(v, pow, rest, keepdim=True) if rest else v.abs()
+    return linalg.vector_norm(v, pow, rest, keepdim=True) if rest else v.abs()
 
 
 def normalized(v: Tensor, g: Tensor, dim: int | None) -> Tensor:
