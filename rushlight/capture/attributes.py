@@ -78,12 +78,16 @@ class Attributes(Loader):
                 if isinstance(getter, FunctionType):
                     return self.call(getter, (found, value, kind), {})
                 return getattr(value, name)
-        if written is not None and name in written[1]:
+        state = self.raw_state(value)
+        shadow = None if known is None or state is None else self.known.get(id(state))
+        if shadow is not None:  # its __dict__ is in use, and holds what was written
+            if name in shadow.value:
+                return dict.__getitem__(shadow.value, name)
+        elif written is not None and name in written[1]:
             item = written[1][name]
             if item is not NULL:
                 return item
         else:
-            state = self.raw_state(value)
             if state is not None and name in state:
                 item = state[name]
                 if known is None:
@@ -132,7 +136,8 @@ class Attributes(Loader):
                             words=f"{kind.__name__}.{name} is as it was")
 
     def class_value(self, base: type, name: str, found: Any) -> Any:
-        if is_library(base) and (isinstance(found, (type, FunctionType)) or type(found) in SCALARS):
+        if is_library(base) and (isinstance(found, (type, FunctionType)) or (
+                type(found) in SCALARS and not base.__module__.startswith("rushlight."))):
             return found
         source = self.sources.const(base, base.__name__)
         return Pending(self.sources.step("attr", source, name), found)
@@ -178,8 +183,9 @@ class Attributes(Loader):
         if written is not None and name in written[1] and written[1][name] is not NULL:
             return written[1][name]
         raw = getattr(module, name)
-        if isinstance(raw, (type, FunctionType, types.BuiltinFunctionType, ModuleType, *SCALARS)) and is_library(module):
-            return raw
+        if is_library(module) and isinstance(raw, (type, FunctionType, types.BuiltinFunctionType, ModuleType, *SCALARS)):
+            if type(raw) not in SCALARS or not module.__name__.startswith("rushlight"):
+                return raw
         if name not in module.__dict__:
             return self.load(self.sources.step("attr", self.sources.const(module, module.__name__), name), raw)
         return Pending(self.sources.step("attr", self.sources.const(module, module.__name__), name), raw)
@@ -271,9 +277,15 @@ class Attributes(Loader):
             return state
         if state is None:
             raise AttributeError(f"{type(value).__name__!r} object has no attribute '__dict__'")
-        if id(value) in self.attributes:
-            raise Break("Attribute dictionary", "__dict__ of an object after its attributes were written")
-        return self.load(self.sources.step("attr", known.source, "__dict__"), state)
+        first = id(state) not in self.known
+        shadow = self.load(self.sources.step("attr", known.source, "__dict__"), state)
+        if first:
+            for name, item in self.attributes.get(id(value), (None, {}))[1].items():
+                if item is NULL:
+                    dict.pop(shadow, name, None)
+                elif find(type(value), name)[0] is ABSENT or not isinstance(find(type(value), name)[0], SLOT):
+                    dict.__setitem__(shadow, name, item)
+        return shadow
 
     def write(self, target: Any, name: str, value: Any, how: str) -> None:
         """Note an attribute of an object: for real if it was made inside, in the log otherwise."""

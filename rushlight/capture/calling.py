@@ -13,7 +13,9 @@ import functools
 import itertools
 import operator
 import types
+import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -159,7 +161,11 @@ class Calls(Attributes):
         if isinstance(function, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
             return self.call_getter(function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
+            if is_library(function.__wrapped__):
+                return self.call(function.__wrapped__, args, kwargs)
             raise Break("Cached function", "a function with functools.cache keeps results of its own")
+        if type(function) is weakref.ref:
+            return self.call_reference(function)
         caller, _ = find(type(function), "__call__")
         if isinstance(caller, FunctionType):
             self.class_guard(function, type(function), "__call__", caller)
@@ -182,6 +188,13 @@ class Calls(Attributes):
             return self.throw(generator, error)
         return self.send(generator, args[0] if name == "send" else None)
 
+    def call_reference(self, reference: Any) -> Any:
+        """What a weak reference points to."""
+        known = self.home.get(id(reference))
+        if known is None:
+            return reference()
+        return self.load(self.sources.step("call", known.source, ()), reference())
+
     def find_special(self, function: Any) -> Callable | None:
         try:
             return self.special.get(function)
@@ -192,15 +205,18 @@ class Calls(Attributes):
         if "_rushlight_disabled" in function.__dict__:
             raise Break("Disabled function", f"{function.__qualname__} is marked with compiler.disable",
                         "Remove the mark, or move the call out of the compiled function.")
-        original = function.__dict__.get("_rushlight_original")
-        if original is not None:
-            return self.call(original, args, kwargs)
+        if "_rushlight_original" in function.__dict__:
+            return self.call(self.value(self.object_attribute(function, "_rushlight_original")), args, kwargs)
         if function is object_setattr:
             self.object_setattr(*map(self.value, args))
             return None
         module = function.__module__ or ""
         if module.startswith(OPS) or function.__code__.co_filename.startswith("<rushlight op"):
             return self.call_op(function, args, kwargs)
+        if module.startswith("rushlight.amp.autocast"):
+            if args and self.is_from_before(args[0]):
+                raise Break("Context manager from outside", "an autocast object made before the call")
+            return self.call_core(function, tuple(map(self.value, args)), {key: self.value(item) for key, item in kwargs.items()})
         if "_rushlight_allowed" in function.__dict__:
             return self.call_allowed(function, args, kwargs)
         if module.startswith(OPAQUE) and not module.startswith("rushlight.capture.equivalents"):
@@ -373,6 +389,8 @@ class Calls(Attributes):
         base = next((base for base in NATIVE_TYPES if isinstance(owner, base)), None)
         if isinstance(owner, BaseException):
             return function(*map(self.value, args), **kwargs)
+        if isinstance(owner, ContextVar) and name in ("get", "set"):
+            return function(*map(self.value, args))
         if base is None:
             if isinstance(owner, (enum.Enum, functools.partial, types.SimpleNamespace)) or kind.__module__ in ("re", "_sre"):
                 return self.native(function, args, kwargs)
@@ -470,8 +488,7 @@ class Calls(Attributes):
             if self.is_from_before(value) and isinstance(value, ITERATORS):
                 raise Break("Iterator from outside", f"a {kind.__name__} made before the call")
             return
-        if has_python(value, "__eq__", "__hash__", "__lt__", "__iter__", "__len__", "__getitem__", "__bool__", "__repr__", "__str__",
-                      "__format__", "__index__", "__int__", "__float__", "__add__", "__radd__", "__mul__", "__next__", "__contains__", "__gt__",
+        if has_python(value, "__eq__", "__hash__", "__lt__", "__iter__", "__len__", "__getitem__", "__bool__", "__index__", "__int__", "__float__", "__add__", "__radd__", "__mul__", "__next__", "__contains__", "__gt__",
                       "__array__", "__abs__", "__round__", "__neg__") and not is_library(kind):
             raise Break("Python method in native code", f"a {kind.__name__} was given to native code that may call its methods")
 
@@ -830,6 +847,8 @@ class Calls(Attributes):
         if isinstance(value, Tensor):
             raise Break("Data-dependent text", "a tensor's values shown as text")
         self.check_plain(value)
+        if has_python(value, "__repr__", "__str__", "__format__") and not is_library(type(value)):
+            raise Break("Python method in native code", f"the text of a {type(value).__name__} inside a container")
         items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set, frozenset)) else ()
         for item in items:
             self.check_shown(item)

@@ -244,7 +244,7 @@ class Loader(Defaults):
     # -- functions and the like --------------------------------------------------------------------------------------
 
     def load_function(self, source: Source, raw: Any) -> Any:
-        if source.kind == "root" or source.kind.endswith("item"):
+        if (source.kind == "root" or source.kind.endswith("item")) and not is_library(raw):
             self.guards.add("code", source, "type({v}) is {0} and {v}.__code__ is {1}", FunctionType, raw.__code__,
                             words=f"{source.name}.__code__ is that of {raw.__qualname__}")
         else:

@@ -62,6 +62,7 @@ class Points:
 
     def __init__(self) -> None:
         self.found: dict[tuple, Point] = {}
+        self.start: Point | None = None
 
     def at(self, frames: tuple, names: list[str], error: int | None, handled: int | None) -> Point:
         key = (tuple(state.key for state in frames), error, handled)

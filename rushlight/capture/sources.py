@@ -41,6 +41,7 @@ STEPS = {
     "default": ("{base}.__defaults__[{key}]", "{base}.__defaults__[{key}]"),
     "kwdefault": ("{base}.__kwdefaults__[{key}]", "{base}.__kwdefaults__[{key}]"),
     "closure": ("{base}.__closure__[{key}]", "{base}.__closure__[{key}]"),
+    "call": ("{base}()", "{base}()"),
     "type": ("type({base})", "type({base})"),
     "shape": ("{base}._array.shape[{key}]", "{base}.size()[{key}]"),
 }
@@ -159,6 +160,8 @@ def find_value(source: Source, roots: list) -> Any:
         return base.__dict__[key]
     if kind in ("default", "kwdefault", "closure"):
         return getattr(base, {"default": "__defaults__", "kwdefault": "__kwdefaults__", "closure": "__closure__"}[kind])[key]
+    if kind == "call":
+        return base()
     if kind == "shape":
         return base._array.shape[key]
     return base[key]

@@ -41,7 +41,7 @@ FACTS = frozenset({
     "is_pinned", "type", "is_leaf", "dense_dim", "is_coalesced", "get_num_threads", "is_inference_mode_enabled", "typename",
 })
 FACT_ATTRIBUTES = frozenset({
-    "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "itemsize", "nbytes", "layout", "is_cuda", "is_sparse", "is_quantized",
+    "shape", "dtype", "device", "_dtype", "_requires_grad", "ndim", "requires_grad", "is_leaf", "itemsize", "nbytes", "layout", "is_cuda", "is_sparse", "is_quantized",
     "is_mkldnn", "is_mps", "is_meta", "is_nested", "is_xpu", "is_cpu", "names", "output_nr", "retains_grad", "name", "is_sparse_csr",
 })
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
@@ -128,11 +128,11 @@ class Tensors(Calls):
         storage = storage_array(raw)
         found = self.storages.get(id(storage))
         if found is None:
-            found = self.storages[id(storage)] = (storage, storage.copy())
+            found = self.storages[id(storage)] = (storage, copy_layout(storage))
         base = found[1]
         array = raw._array
         if array is storage or (array.shape == storage.shape and array.strides == storage.strides):
-            copied = base if base.strides == array.strides else storage.copy()
+            copied = base
         else:
             try:
                 offset = (array.__array_interface__["data"][0] - storage.__array_interface__["data"][0])
@@ -140,7 +140,7 @@ class Tensors(Calls):
                     raise ValueError
                 copied = np.ndarray(array.shape, array.dtype, base.reshape(-1).view(np.uint8), offset, array.strides)
             except (ValueError, TypeError):
-                copied = array.copy()
+                copied = copy_layout(array)
         tensor = new(type(raw))
         tensor._array, tensor._dtype = copied, raw._dtype
         tensor._node = tensor._grad = tensor._meta = None
@@ -360,13 +360,13 @@ class Tensors(Calls):
             return self.record(getattr, (value, name), {}, result, [value])
         if name == "__class__":
             return self.tensor_kind(value)
-        if name == "grad":
+        if name in ("grad", "_grad"):
             if value.source is not None:
                 return Pending(self.sources.step("attr", value.source, "grad"), value.real._grad)
             if value.stand_in._node is None:
                 return None
             raise Break("Gradient of an inner tensor", ".grad of a tensor made inside")
-        if name == "grad_fn":
+        if name in ("grad_fn", "_node"):
             if value.stand_in._node is None:
                 return None
             raise Break("Unsupported attribute", ".grad_fn of a tensor with history")
@@ -412,6 +412,18 @@ class Tensors(Calls):
 def bound(function: Any, value: Traced) -> Any:
     """A method of Tensor bound to a traced tensor."""
     return MethodType(function, value) if isinstance(function, FunctionType) else function.__get__(value)
+
+
+def copy_layout(array: np.ndarray) -> np.ndarray:
+    """A copy with the same strides, repeated elements included."""
+    if array.flags.c_contiguous or not array.size:
+        return array.copy()
+    spans = [(size - 1) * step for size, step in zip(array.shape, array.strides)]
+    start = -sum(span for span in spans if span < 0)
+    memory = np.zeros(start + sum(span for span in spans if span > 0) + array.itemsize, np.uint8)
+    copied = np.ndarray(array.shape, array.dtype, memory, start, array.strides)
+    copied[...] = array
+    return copied
 
 
 def unwrap(value: Any, seen: list, tracer: Any) -> Any:

@@ -148,7 +148,8 @@ class Tracer(Shapes):
     # -- the two ends of a piece -------------------------------------------------------------------------------------
 
     def add_mode_guards(self) -> None:
-        for name, value in present_modes().items():
+        self.started = present_modes()
+        for name, value in self.started.items():
             self.guards.add("mode", None, "MODES[{0}].get() == {1}" if name == "autocast" else "MODES[{0}].get() is {1}", name, value,
                             words=f"{name} mode is {value}")
         self.guards.add("mode", None, "Defaults.dtype is {0}", modes.Defaults.dtype, words=f"default dtype is {modes.Defaults.dtype}")
@@ -157,7 +158,7 @@ class Tracer(Shapes):
 class Entry:
     """One translation of a point: its guard, what to run, and what it was made of."""
 
-    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "hits", "break_", "values")
+    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "hits", "break_", "values", "owner")
 
     def __init__(self, guard: Callable, run: Callable, guards: Any, module: Any, source: str, guard_source: str, signal: Any,
                  mutates: bool):
@@ -165,6 +166,7 @@ class Entry:
         self.source, self.guard_source, self.break_, self.mutates = source, guard_source, signal, mutates
         self.hits = 0
         self.values: dict = {}
+        self.owner: Any = None  # the call of `compile` that it counts for
 
 
 class Raised(Exception):
@@ -242,7 +244,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     text = rebuild.text
     call: list[str] = []
     module = None
-    scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at}
+    scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at,
+             "restore": restore, "STARTED": tracer.started}
     if tracer.recorded_ops:
         inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
         for name, mode in MODES.items():
@@ -252,7 +255,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
         module = GraphModule({}, tracer.graph)
         examples = [tracer.example(item) for item in tracer.inputs]
         scope["graph"] = policy.compile_graph(module, examples, tracer)
-        call = ["try:", f" o = graph({', '.join(inputs)})", "except Exception as error:", " return Failed(error)"]
+        call = ["try:", f" o = graph({', '.join(inputs)})", "except Exception as error:",
+                " restore(STARTED)", " return Failed(error)"]
     else:
         for name, mode in MODES.items():
             if ended[name] != tracer.recorded[name]:

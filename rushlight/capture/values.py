@@ -1,6 +1,7 @@
 """Builtins with a meaning of their own while translating: questions about types and attributes, sizes, iteration, text."""
 
 import builtins
+import contextlib
 import enum
 import functools
 import operator
@@ -8,6 +9,8 @@ import types
 import typing
 from types import FunctionType
 from typing import Any
+
+import numpy as np
 
 from ..core import modes
 from ..tensor import Tensor
@@ -256,6 +259,7 @@ def special_calls() -> dict:
     """Function -> what the tracer does for it; `compile` adds the public names of its own."""
 
     calls: dict[Any, Any] = {
+        np.errstate: lambda self, args, kwargs: contextlib.nullcontext(),
         modes.grad_enabled: present(modes.grad_enabled), modes.inference_enabled: present(modes.inference_enabled),
         modes.AUTOCAST.get: present(modes.AUTOCAST.get), modes.FUNCTION_MODES.get: present(modes.FUNCTION_MODES.get),
         builtins.isinstance: is_instance, builtins.issubclass: is_subclass, builtins.getattr: get_attribute,

@@ -9,7 +9,7 @@ from ..capture.calling import Calls
 from ..capture.machine import Break
 from ..capture.trace import Tracer
 from .api import compile, list_backends
-from .dispatch import busy, everything
+from .dispatch import busy, everything, shared
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
 stance = {"now": "default"}
@@ -37,6 +37,7 @@ def is_exporting() -> bool:
 
 def reset() -> None:
     """Forget everything compiled so far."""
+    shared.clear()
     for reference in list(everything):
         made = reference()
         if made is None:

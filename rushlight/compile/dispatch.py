@@ -4,6 +4,7 @@ Read `Compiled.run` first: its loop is all that happens on a call.
 """
 
 import threading
+import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -23,6 +24,7 @@ from .policy import LOGS, Policy, explain_break, log
 LOCK = threading.RLock()
 busy = threading.local()
 NATIVELY = object()
+shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> its points, by backend
 everything: list = []  # weak references to all compiled functions, for reset()
 
 
@@ -42,14 +44,32 @@ class Compiled:
 
     def reset(self) -> None:
         self.points = Points()
+        self.share()
         self.graphs: list = []
         self.breaks: list = []
         self.recompiles: list = []
         self.warned = False
-        self.start: Point | None = None
         self.never: str | None = decode(self.function.__code__).unsupported
         if self.function.__code__.co_flags & 0x20:
             self.never = "generator function"
+
+    def share(self) -> None:
+        """Use the points of an earlier `compile` of the same function with the same backend.
+
+        Their guards ask for all that the translation depended on, so it holds for another instance of a class too.
+        """
+        self.start: Point | None = None
+        pool = shared.setdefault(self.function, {})
+        key = (id(self.backend), self.fullgraph, self.dynamic)
+        found = pool.get(key)
+        if found is not None and found[0]() is self.backend:
+            self.points = found[1]
+            self.start = self.points.start
+        else:
+            try:
+                pool[key] = (weakref.ref(self.backend), self.points)
+            except TypeError:
+                pass
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
@@ -63,7 +83,7 @@ class Compiled:
         roots = self.binder(*args, **kwargs)
         start = self.start
         if start is None:
-            start = self.start = self.first_point()
+            start = self.start = self.points.start = self.points.start or self.first_point()
         result = self.step(start, roots)
         if result is NATIVELY:
             return function(*args, **kwargs)
@@ -101,7 +121,7 @@ class Compiled:
         return NATIVELY if entry is None else self.execute(entry, point, roots)
 
     def translate(self, point: Point, roots: list) -> Any:
-        if len(point.entries) >= config.recompile_limit:
+        if sum(entry.owner is self for entry in point.entries) >= config.recompile_limit:
             self.limit_hit(point, roots)
             return None
         if point.entries:
@@ -134,6 +154,7 @@ class Compiled:
             busy.tracing = False
         if "guards" in LOGS:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
+        entry.owner = self
         point.entries.append(entry)
         return entry
 

@@ -16,7 +16,7 @@ class OptimizedModule(Module):
         super().__init__()
         self._modules["_orig_mod"] = module
         self.__dict__["_make"] = make
-        self.__dict__["_compiled"] = make(module.__call__)
+        self.__dict__["_compiled"] = make(module._call_impl if type(module).__call__ is Module.__call__ else module.__call__)
         self.__dict__.pop("training", None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
