@@ -3,6 +3,7 @@
 A composite's body is run on `Symbol`s: operands whose operators and methods apply rules.
 """
 
+import builtins
 import math
 import types
 from collections.abc import Callable
@@ -263,14 +264,27 @@ def body(make: Maker, function: types.FunctionType) -> types.FunctionType:
         raise Unsupported("a composite with closed-over variables")
     scope = dict(function.__globals__)
     for name in record.names_used(function.__code__):
-        if name in record.REGISTRY or name in RULES and callable(scope.get(name)) and getattr(scope[name], "op_record", None):
-            scope[name] = lambda *args, _name=name, **kwargs: apply(make, _name, *args, **kwargs)
+        found = scope.get(name)
+        if getattr(found, "op_record", None) is not None or found is None and name in record.REGISTRY:
+            scope[name] = Named(make, name, getattr(builtins, name, None))
         elif isinstance(scope.get(name), types.FunctionType) and scope[name].__module__.startswith("rushlight.ops"):
             # A plain function beside the composites: its own names mean rules too.
             scope[name] = Helper(make, scope[name])
     copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
+
+
+class Named:
+    """An op's name in a body; where it is Python's too (sum, range, float), what it is applied to decides."""
+
+    def __init__(self, make: Maker, name: str, plain: Callable | None):
+        self.make, self.name, self.plain = make, name, plain
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.plain is not None and not builtins.any(type(arg) is Symbol for arg in args):
+            return self.plain(*args, **kwargs)
+        return apply(self.make, self.name, *args, **kwargs)
 
 
 class Helper:
