@@ -1,13 +1,5 @@
 """How many threads kernels may use, and the switch for deterministic algorithms (ours always are)."""
-import os
-
-
-class Threads:
-    """Process-wide settings."""
-
-    count = int(os.environ.get("RUSHLIGHT_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
-    interop = os.cpu_count() or 1
-    deterministic = False
+from .core.parallel import Threads
 
 
 def get_num_threads():

@@ -13,6 +13,7 @@ COVERED = {
     "__main__.py": "cli/test_run.py",
     "core/errors.py": "serialize/test_hostile.py",
     "ops/random.py": "test_seeds.py",  # public names against PyTorch; the draws themselves in core/test_sampling.py
+    "core/parallel.py": "kernels/test_runtime.py",
     "graph/node.py": "graph/test_graph.py",  # a graph's parts are only seen through it
     "graph/print.py": "graph/test_graph.py",
     "graph/interpret.py": "graph/test_graph.py",

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.parallel import Threads
 from . import llvm
 from .ir import Function, Module, Type, Value
 
@@ -244,41 +245,31 @@ class Pool:
 _closed: list[Pool] = []
 _pool: Pool | None = None
 _pool_lock = threading.Lock()
-_threads: int | None = None
-
-
-def default_threads() -> int:
-    """OMP_NUM_THREADS where it is set, else the processors this process may use."""
-    named = os.environ.get("OMP_NUM_THREADS", "")
-    if named.isdigit() and int(named) > 0:
-        return int(named)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def get_num_threads() -> int:
-    return _threads or default_threads()
+    return Threads.count
 
 
 def set_num_threads(count: int) -> None:
     """Use `count` threads from the next call on."""
-    global _threads, _pool
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {count!r}")
-    with _pool_lock:
-        _threads, old, _pool = count, _pool, None
-    if old is not None:
-        old.close()
+    Threads.count = count
 
 
 def pool() -> Pool:
-    """The process's pool, made on first use."""
+    """The process's pool, made on first use and made again when the number of threads changed."""
     global _pool
     found = _pool
-    if found is None:
+    if found is None or found.threads != Threads.count:
         with _pool_lock:
-            if _pool is None:
-                _pool = Pool(get_num_threads())
             found = _pool
+            if found is None or found.threads != Threads.count:
+                _pool = Pool(Threads.count)
+                if found is not None:
+                    found.close()
+                found = _pool
     return found
 
 
