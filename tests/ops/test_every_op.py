@@ -1,0 +1,131 @@
+"""Every op against numbers: first and second derivatives, layouts, half precision; and every rule is reached by some sample."""
+import importlib.util
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+import rushlight as torch
+from rushlight.autograd import gradcheck, gradgradcheck
+
+path = Path(__file__).with_name("samples.py")
+spec = importlib.util.spec_from_file_location("every_op_samples", path)
+samples = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = samples
+spec.loader.exec_module(samples)
+ROWS = samples.ROWS
+LABELS = [label for label, *_ in ROWS]
+
+# Rows that are not differentiable twice, as in PyTorch.
+ONCE = {"nuclear norm", "grid_sample", "ctc_loss", "embedding_bag max", "embedding_bag mean", "embedding_bag with weights", "embedding_bag sum"}
+# Rows whose result means nothing in half precision: decompositions that PyTorch has for single and double only.
+NO_HALF = {"inverse", "determinant", "slogdet", "cholesky", "solve", "eigenvalues", "singular values", "qr", "pinv", "matrix_exp", "triangular solve",
+           "lstsq", "multi_dot", "matrix_power", "special.log_ndtr", "special.erfcx", "float_power", "cast and back", "quantile", "cdist", "nuclear norm", "fft", "rfft and back", "view as real and back", "view as complex", "real and imag", "polar", "ctc_loss"}
+
+
+def seed_of(label):
+    return zlib.crc32(label.encode()) % 10_000
+
+
+def inputs_of(label, specs, dtype=None):
+    return [spec.make(seed_of(label) + i, dtype) for i, spec in enumerate(specs)]
+
+
+def outputs(result):
+    """The differentiable tensors of a result."""
+    found = result if isinstance(result, (tuple, list)) else [result]
+    return tuple(t for t in found if isinstance(t, torch.Tensor) and (t.is_floating_point() or t.is_complex()))
+
+
+@pytest.mark.parametrize("label, call, specs", ROWS, ids=LABELS)
+def test_gradient(label, call, specs):
+    tensors = [t.requires_grad_() for t in inputs_of(label, specs)]
+    assert gradcheck(lambda *ts: outputs(call(*ts)), tensors, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("label, call, specs", [row for row in ROWS if row[0] not in ONCE], ids=[label for label in LABELS if label not in ONCE])
+def test_second_gradient(label, call, specs):
+    tensors = [t.requires_grad_() for t in inputs_of(label, specs)]
+    results = outputs(call(*tensors))
+    twice = [i for i, t in enumerate(results) if t.requires_grad]
+    if not twice:
+        pytest.skip("constant")
+    assert gradgradcheck(lambda *ts: tuple(outputs(call(*ts))[i] for i in twice), tensors, atol=1e-5, rtol=1e-3)
+
+
+def strided(tensor):
+    """The same values in memory that is not contiguous."""
+    if not tensor.ndim:
+        return tensor
+    wide = torch.zeros(*tensor.shape[:-1], tensor.shape[-1] * 2 + 1, dtype=tensor.dtype)
+    view = wide[..., 1::2]
+    view.copy_(tensor)
+    return view
+
+
+LAYOUT_DEPENDENT = {"as_strided", "overlapping as_strided", "as_strided_scatter", "view", "view_as", "view as complex"}
+
+
+@pytest.mark.parametrize("label, call, specs", [row for row in ROWS if row[0] not in LAYOUT_DEPENDENT],
+                         ids=[label for label in LABELS if label not in LAYOUT_DEPENDENT])
+def test_layout_does_not_matter(label, call, specs):
+    def values_and_gradients(tensors):
+        tensors = [t.detach().requires_grad_() for t in tensors]
+        results = outputs(call(*tensors))
+        total = sum((t.abs() if t.is_complex() else t).sum() for t in results)
+        grads = torch.autograd.grad(total, tensors, allow_unused=True) if total.requires_grad else []
+        return [*results, *(g for g in grads if g is not None)]
+
+    plain = inputs_of(label, specs)
+    for one, other in zip(values_and_gradients(plain), values_and_gradients([strided(t) for t in plain])):
+        assert one.shape == other.shape
+        assert torch.allclose(one, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("label, call, specs", [row for row in ROWS if row[0] not in NO_HALF], ids=[label for label in LABELS if label not in NO_HALF])
+def test_bfloat16_is_single_precision_rounded(label, call, specs):
+    half = inputs_of(label, specs, torch.bfloat16)
+    single = [t.to(torch.float32) for t in half]
+    for one, other in zip(outputs(call(*half)), outputs(call(*single))):
+        assert one.dtype is torch.bfloat16
+        scale = max(other.abs().max().item(), 1.0) if other.numel() else 1.0
+        apart = (one.to(torch.float32) - other).abs().max().item() if other.numel() else 0.0
+        assert apart <= 0.04 * scale, f"{apart} apart, where values reach {scale}"
+
+
+# Records whose rule no sample reaches, each with the reason.
+UNREACHED = {}
+
+
+def test_every_rule_is_reached():
+    from rushlight.autograd.node import Node
+    from rushlight.ops.record import REGISTRY
+    from rushlight.tensor import OutputEdge
+
+    seen = set()
+
+    def walk(tensor):
+        stack, known = [tensor._node], set()
+        while stack:
+            node = stack.pop()
+            node = node.node if type(node) is OutputEdge else node
+            if not isinstance(node, Node) or node in known:
+                continue
+            known.add(node)
+            if node.op is not None:
+                seen.add(node.op.name)
+            stack.extend(node.edges)
+
+    for label, call, specs in ROWS:
+        tensors = [t.requires_grad_() for t in inputs_of(label, specs)]
+        for result in outputs(call(*tensors)):
+            walk(result)
+            if label in ONCE or not result.requires_grad or result.is_complex():
+                continue
+            for g in torch.autograd.grad(result.sum(), tensors, create_graph=True, allow_unused=True):
+                if g is not None:
+                    walk(g)
+    wanted = {name for name, record in REGISTRY.items() if record.kind == "op" and record.grad}
+    missing = sorted(wanted - seen - set(UNREACHED))
+    assert not missing, f"no sample reaches {missing}"
