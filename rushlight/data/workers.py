@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .transport import receive, send
-from .worker import Ended, Failure, Job, Resume, work
+from .worker import Ended, Failure, Job, Resume, about, work
 
 PATIENCE = 1.0  # seconds that a worker has to finish what it does, and again after it was told to stop
 
@@ -61,7 +61,7 @@ class Workers:
         """Begin a pass; `indices` gives what each task fetches."""
         self.indices = indices
         self.sent = self.due = 0
-        self.tasks: dict[int, int] = {}  # number of each task that is out -> its worker
+        self.tasks: dict[int, tuple[int, Any]] = {}  # number of each task that is out -> its worker and what it fetches
         self.results: dict[int, Any] = {}  # number -> result that came before it was due
         self.open = [True] * self.count  # may be given tasks
         self.load = [0] * self.count
@@ -98,7 +98,7 @@ class Workers:
             send(self.connections[worker], (self.sent, index))
         except OSError:  # dead; noticed when its result is due
             pass
-        self.tasks[self.sent] = worker
+        self.tasks[self.sent] = worker, index
         self.load[worker] += 1
         self.sent += 1
 
@@ -122,7 +122,7 @@ class Workers:
                 self.results[number] = result
                 if self.in_order and number != self.due:
                     continue
-            worker, result = self.tasks.pop(number), self.results.pop(number)
+            (worker, _), result = self.tasks.pop(number), self.results.pop(number)
             self.load[worker] -= 1
             self.hand_out()
             if isinstance(result, Failure):
@@ -132,13 +132,17 @@ class Workers:
     def end(self, worker: int) -> None:
         """A worker has no more items: its tasks that are out will not be answered."""
         self.open[worker] = False
-        for number in [number for number, owner in self.tasks.items() if owner == worker and number not in self.results]:
+        for number in self.owed(worker):
             del self.tasks[number]
         if not self.persistent:
             try:
                 send(self.connections[worker], None)
             except OSError:
                 pass
+
+    def owed(self, worker: int) -> list[int]:
+        """The numbers of the tasks that a worker has not answered."""
+        return [number for number, (owner, _) in self.tasks.items() if owner == worker and number not in self.results]
 
     # Waiting.
 
@@ -172,9 +176,11 @@ class Workers:
                 self.selector.unregister(source)
             except (KeyError, ValueError):
                 pass
-        owed = self.open[worker] or any(owner == worker and number not in self.results for number, owner in self.tasks.items())
-        if owed:
+        owed = self.owed(worker)
+        if owed or self.open[worker]:
             text = how_it_ended(process.exitcode)
+            if owed:
+                text += f"\nIt was worker {worker}.{about(self.tasks[owed[0]][1])}"
             self.shut_down()
             raise RuntimeError(f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly{text}")
 

@@ -80,11 +80,11 @@ class ArrayArithmetic:
 
     def maximum(self, x, y):
         """The larger of x and y, NaN if either is."""
-        return np.maximum(x, y, x)
+        return np.maximum(x, y, out=x)
 
     def clamp(self, x, low, high):
         """x, kept between low and high."""
-        return np.minimum(np.maximum(x, low, x), high, x)
+        return np.minimum(np.maximum(x, low, out=x), high, out=x)
 
     def root(self, x):
         """sqrt(x)"""
