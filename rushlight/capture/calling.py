@@ -219,6 +219,8 @@ class Calls(Attributes):
             return self.call_core(function, tuple(map(self.value, args)), {key: self.value(item) for key, item in kwargs.items()})
         if "_rushlight_allowed" in function.__dict__:
             return self.call_allowed(function, args, kwargs)
+        if "/rushlight/func/" in function.__code__.co_filename:
+            return self.call_transform(function, args, kwargs)
         if module.startswith(OPAQUE) and not module.startswith("rushlight.capture.equivalents"):
             raise Break("Library function", f"{module}.{function.__qualname__} runs outside the graph")
         if module.partition(".")[0] in BREAKING and module.partition(".")[0] != "rushlight":
@@ -360,7 +362,7 @@ class Calls(Attributes):
             return True
         if kind in (type({}.keys()), type({}.values()), type({}.items())):
             return depth > 2 or all(self.is_simple_iterable(self.peek(item), depth + 1) for item in value)
-        if isinstance(value, ITERATORS) and id(value) not in self.home:
+        if isinstance(value, ITERATORS) and (id(value) not in self.home or id(value) in self.moving):
             return self.iterator_is_simple(value)
         if isinstance(value, Generator):
             return False
@@ -464,7 +466,7 @@ class Calls(Attributes):
 
     def argument(self, value: Any) -> Any:
         value = self.resolve(value)
-        if isinstance(value, Generator) or (isinstance(value, ITERATORS) and not self.is_from_before(value)):
+        if isinstance(value, Generator) or (isinstance(value, ITERATORS) and (not self.is_from_before(value) or id(value) in self.moving)):
             return [self.resolve(item) for item in self.unpack(value)]
         return value
 
@@ -760,7 +762,7 @@ class Calls(Attributes):
                 raise Break("Iterator from outside", "a generator made before the call")
             return self.send(iterator, None)
         if isinstance(iterator, ITERATORS):
-            if self.is_from_before(iterator):
+            if self.is_from_before(iterator) and id(iterator) not in self.moving:
                 raise Break("Iterator from outside", f"a {type(iterator).__name__} made before the call")
             return next(iterator)
         method = python_method(iterator, "__next__")

@@ -35,6 +35,12 @@ def popn(f, count: int) -> list:
     return values
 
 
+def kept(m, f, i) -> Any:
+    """The container on the stack that the instruction adds to."""
+    f.stack[-i.value] = target = m.value(f.stack[-i.value])
+    return target
+
+
 # -- stack and constants -------------------------------------------------------------------------------------------------
 
 
@@ -376,7 +382,7 @@ def build_const_key_map(m, f, i):
 
 @op("BUILD_STRING")
 def build_string(m, f, i):
-    f.stack.append("".join(popn(f, i.value)))
+    f.stack.append("".join(map(m.value, popn(f, i.value))))
 
 
 @op("BUILD_SLICE")
@@ -392,19 +398,19 @@ def list_to_tuple(m, f, i):
 @op("LIST_APPEND")
 def list_append(m, f, i):
     value = f.stack.pop()
-    f.stack[-i.value].append(value)
+    kept(m, f, i).append(value)
 
 
 @op("SET_ADD")
 def set_add(m, f, i):
     value = popped(m, f)
-    f.stack[-i.value].add(m.key(value))
+    kept(m, f, i).add(m.key(value))
 
 
 @op("MAP_ADD")
 def map_add(m, f, i):
     value, key = f.stack.pop(), popped(m, f)
-    f.stack[-i.value][m.key(key)] = value
+    kept(m, f, i)[m.key(key)] = value
 
 
 @op("LIST_EXTEND")
@@ -417,25 +423,25 @@ def list_extend(m, f, i):
             raise
         error.args = (f"Value after * must be an iterable, not {type(value).__name__}",)
         raise
-    f.stack[-i.value].extend(items)
+    kept(m, f, i).extend(items)
 
 
 @op("SET_UPDATE")
 def set_update(m, f, i):
     items = m.unpack(popped(m, f))
-    f.stack[-i.value].update(m.key(m.value(item)) for item in items)
+    kept(m, f, i).update(m.key(m.value(item)) for item in items)
 
 
 @op("DICT_UPDATE")
 def dict_update(m, f, i):
     value = popped(m, f)
-    f.stack[-i.value].update(m.mapping(value))
+    kept(m, f, i).update(m.mapping(value))
 
 
 @op("DICT_MERGE")
 def dict_merge(m, f, i):
     value = popped(m, f)
-    target = f.stack[-i.value]
+    target = kept(m, f, i)
     for key, item in m.mapping(value, "argument after ** must be a mapping").items():
         if key in target:
             raise TypeError(f"got multiple values for keyword argument '{key}'")
@@ -495,7 +501,7 @@ def for_iter(m, f, i):
 
 @op("SEND")
 def send(m, f, i):
-    value, receiver = f.stack.pop(), m.value(f.stack[-1])
+    value, receiver = popped(m, f), m.value(f.stack[-1])
     try:
         if value is None:
             produced = m.next(receiver)

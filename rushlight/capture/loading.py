@@ -76,6 +76,8 @@ class Loader(Defaults):
         self.home: dict[int, Known] = {}  # by the stand-in's identity
         self.keep: list = []
         self.seen_values: dict[str, tuple] = {}  # numbers and shapes that the trace met, to see later what varies
+        self.resumed = False
+        self.moving: set[int] = set()  # iterators from before whose place is known
         self.cells: dict[int, tuple] = {}  # cells from before: identity -> (cell, present value)
         self.attributes: dict[int, tuple] = {}  # objects from before: identity -> (object, {name: value})
         self.scopes: dict[int, tuple] = {}  # globals: identity -> (dict, {name: value})
@@ -276,6 +278,20 @@ class Loader(Defaults):
             self.type_guard(source, raw)
         return self.register(raw, raw, source)
 
+    def load_iterator(self, source: Source, raw: Any) -> Any:
+        """A list, tuple or range iterator from before: its place is guarded, and moved on at the end."""
+        self.type_guard(source, raw)
+        state = raw.__reduce__()
+        if (source.kind == "root" and self.resumed) or len(state) < 3:
+            return self.register(raw, raw, source)
+        self.guards.add("constant", source, "iterator_place({v}) == {0}", state[2], words=f"{source.name} stands at {state[2]}")
+        container = self.load(self.sources.step("container", source, ()), state[1][0])
+        value = iter(container)
+        value.__setstate__(state[2])
+        self.register(raw, value, source, state[2])
+        self.moving.add(id(value))
+        return value
+
     def load_cell_object(self, source: Source, raw: Any) -> Any:
         return self.register(raw, raw, source)
 
@@ -391,5 +407,6 @@ LOAD = {
     list: Loader.load_list, tuple: Loader.load_tuple, dict: Loader.load_dict, set: Loader.load_set,
     frozenset: Loader.load_set, collections.deque: Loader.load_deque, FunctionType: Loader.load_function,
     MethodType: Loader.load_method, functools.partial: Loader.load_partial, slice: Loader.load_plain,
-    range: Loader.load_plain, CellType: Loader.load_cell_object,
+    range: Loader.load_plain, CellType: Loader.load_cell_object, type(iter([])): Loader.load_iterator,
+    type(iter(())): Loader.load_iterator, type(iter(range(0))): Loader.load_iterator,
 }

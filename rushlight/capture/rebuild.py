@@ -9,7 +9,6 @@ import collections
 import enum
 import functools
 import types
-from contextvars import ContextVar
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -17,10 +16,10 @@ import numpy as np
 
 from ..core.size import Size
 from ..tensor import Tensor
-from .calling import DICT_KEYS, ITERATORS
+from .calling import DICT_KEYS, ITERATORS, NATIVE_TYPES
 from .loading import IDENTITY, SCALARS, Pending, Uncapturable
 from .machine import NULL, Frame, Generator
-from .sources import Text
+from .sources import Text, iterator_place
 from .tensors import Traced
 
 OBJECT_NEW = object.__new__
@@ -221,7 +220,7 @@ class Rebuild:
 
     def builtin(self, value: Any, kind: type) -> str:
         owner = value.__self__
-        if owner is None or isinstance(owner, (ModuleType, type, ContextVar)):
+        if id(owner) not in self.tracer.home and not isinstance(owner, (*NATIVE_TYPES, *ITERATORS, BaseException)):
             return self.text.const(value)
         return self.bind(value, f"{self.name(owner)}.{value.__name__}")
 
@@ -337,6 +336,11 @@ class Rebuild:
 
     def container_effect(self, known: Any) -> None:
         value, before = known.value, known.snapshot
+        if id(value) in self.tracer.moving:
+            now = iterator_place(value)
+            if now != before:
+                self.effects.append(f"move_iterator({self.source(known.source)}, {now!r})")
+            return
         if isinstance(value, list):
             now = list(list.__iter__(value))
             kept = len(now) >= len(before) and all(map(self.same, now, before))

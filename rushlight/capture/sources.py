@@ -42,6 +42,7 @@ STEPS = {
     "kwdefault": ("{base}.__kwdefaults__[{key}]", "{base}.__kwdefaults__[{key}]"),
     "closure": ("{base}.__closure__[{key}]", "{base}.__closure__[{key}]"),
     "call": ("{base}()", "{base}()"),
+    "container": ("iterator_container({base})", "{base}"),
     "type": ("type({base})", "type({base})"),
     "shape": ("{base}._array.shape[{key}]", "{base}.size()[{key}]"),
 }
@@ -139,7 +140,26 @@ def nth(container: Any, index: int) -> Any:
     raise IndexError(index)
 
 
-LOADERS = {"nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
+def iterator_place(iterator: Any) -> Any:
+    """Where a list, tuple or range iterator stands; None at its end."""
+    state = iterator.__reduce__()
+    return state[2] if len(state) > 2 else None
+
+
+def iterator_container(iterator: Any) -> Any:
+    return iterator.__reduce__()[1][0]
+
+
+def move_iterator(iterator: Any, place: Any) -> None:
+    """Set where an iterator stands; None runs it to its end."""
+    if place is None:
+        for _ in iterator:
+            pass
+    else:
+        iterator.__setstate__(place)
+
+
+LOADERS = {"iterator_place": iterator_place, "iterator_container": iterator_container, "move_iterator": move_iterator, "nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
 
 
 def find_value(source: Source, roots: list) -> Any:
@@ -160,6 +180,8 @@ def find_value(source: Source, roots: list) -> Any:
         return base.__dict__[key]
     if kind in ("default", "kwdefault", "closure"):
         return getattr(base, {"default": "__defaults__", "kwdefault": "__kwdefaults__", "closure": "__closure__"}[kind])[key]
+    if kind == "container":
+        return iterator_container(base)
     if kind == "call":
         return base()
     if kind == "shape":

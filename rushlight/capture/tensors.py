@@ -83,6 +83,13 @@ def set_mode(name: str, value: Any) -> None:
     variable.set(value)
 
 
+def assert_true(condition: Tensor) -> Tensor:
+    """An assert statement on a tensor, checked when the graph runs."""
+    if not condition:
+        raise AssertionError("assertion failed in compiled code")
+    return condition
+
+
 def present_modes() -> dict:
     return {name: variable.get() for name, variable in MODES.items()}
 
@@ -153,7 +160,7 @@ class Tensors(Calls):
     def tensor_guard(self, source: Source, raw: Tensor) -> None:
         kind = type(raw)
         name = source.name
-        if kind not in PLAIN:
+        if kind not in PLAIN and not (kind.__module__.startswith("rushlight.") and kind.__name__ == "Tensor"):
             self.subclass_tensor(source, raw)
         self.guards.add("tensor", source, "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and ({v}._node is None) is {3}",
                         kind, raw._dtype, raw._requires_grad, raw._node is None, words=f"tensor {name!r}: {raw._dtype}, requires_grad={raw._requires_grad}")
@@ -217,7 +224,7 @@ class Tensors(Calls):
         if name == "__torch_function__" or name in VALUES:
             raise Break(f"Unsupported Tensor.{name}() call", f"Tensor.{name} needs the tensor's values",
                         "Keep the value a tensor, or move the read out of the compiled function.")
-        if name in ACTS:
+        if name in ACTS and not (name == "requires_grad_" and type(args[0]) is Traced and args[0].source is None):
             raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history or on global state")
         self.check_op_arguments(function, args, kwargs)
         if name in SHAPED_BY_VALUES or (name == "where" and len(args) + len(kwargs) == 1) or (
@@ -232,7 +239,7 @@ class Tensors(Calls):
         if not fact:
             self.sync_modes()
         try:
-            result = function(*plain_args, **plain_kwargs)
+            result = plain_args[0] if function is assert_true else function(*plain_args, **plain_kwargs)
         except Break:
             raise
         except NotImplementedError as error:
@@ -329,6 +336,38 @@ class Tensors(Calls):
         """A function marked with `allow_in_graph`: one node, whatever it does."""
         return self.call_op(function, args, kwargs)
 
+    def call_transform(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        """A function transform (grad, vmap, ...): made at once, and its call is one node, run as it is each time."""
+        args = tuple(self.argument(arg) for arg in args)
+        kwargs = {key: self.argument(item) for key, item in kwargs.items()}
+        for value in (function, *args, *kwargs.values()):
+            if not self.closed(value, set()):
+                raise Break("Function transform", "a transformed function that uses values of the trace")
+        if not contains_traced(args) and not contains_traced(kwargs):
+            return self.taken(function(*args, **kwargs))
+        if any(self.is_from_before(value) and hasattr(value, "named_parameters") for value in args):
+            raise Break("Function transform", "a module inside a function transform")
+        self.sync_modes()
+        seen: list = []
+        result = function(*unwrap(args, seen, self), **unwrap(kwargs, seen, self))
+        return self.record(function, args, kwargs, result, seen)
+
+    def closed(self, value: Any, seen: set) -> bool:
+        """Whether a function holds nothing that is only known in the trace."""
+        if not isinstance(value, FunctionType) or id(value) in seen:
+            return type(value) is not Pending
+        seen.add(id(value))
+        if id(value) in self.made_functions:
+            return False
+        for cell in value.__closure__ or ():
+            try:
+                held = cell.cell_contents
+            except ValueError:
+                continue
+            if contains_traced(held) or id(cell) in self.cells or not self.closed(held, seen):
+                return False
+        return True
+
     def user_line(self) -> tuple | None:
         for frame in reversed(self.active):
             where = frame.where
@@ -341,8 +380,19 @@ class Tensors(Calls):
     def tensor_truth(self, value: Tensor) -> bool:
         if type(value) is Traced and value.stand_in.numel() != 1:
             return bool(value.stand_in)  # raises, whatever the values
+        if type(value) is Traced and self.at_assertion():
+            self.call_op(assert_true, (value,), {})
+            return True
         raise Break("Data-dependent branching", "a branch on a tensor's value",
                     "Use torch.where, or let the graph break here.")
+
+    def at_assertion(self) -> bool:
+        """Whether the present instruction is the test of an assert statement."""
+        frame = self.active[-1]
+        instructions, at = frame.program.instructions, frame.pc
+        if instructions[at].op == "TO_BOOL":
+            at += 1
+        return instructions[at].op == "POP_JUMP_IF_TRUE" and instructions[at + 1].op == "LOAD_ASSERTION_ERROR"
 
     def tensor_attribute(self, value: Tensor, name: str) -> Any:
         if type(value) is not Traced:
@@ -450,6 +500,12 @@ def contains_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(contains_tensor, value))
     return isinstance(value, dict) and any(map(contains_tensor, value.values()))
+
+
+def contains_traced(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(contains_traced, value))
+    return type(value) is Traced or (isinstance(value, dict) and any(map(contains_traced, value.values())))
 
 
 def has_mask(index: Any) -> bool:

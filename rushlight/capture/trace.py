@@ -47,6 +47,7 @@ class Tracer(Shapes):
         self.error_trail: list[tuple] = []
         self.error_op = ""
         super().__init__(policy)
+        self.resumed = point.function is None
 
     # -- frames ------------------------------------------------------------------------------------------------------
 
