@@ -35,6 +35,7 @@ COVERED = {
     "optim/*.py": "optim/test_optimizers.py",  # one table of optimizers with all their options
     "nn/*.py": "nn/test_layers.py",  # one table of layers, recorded from PyTorch; mechanisms have files of their own
     "data/distributed.py": "data/test_sampler.py",
+    "utils/data.py": "data/test_dataloader.py",
     "data/*.py": "data/test_dataloader.py",  # what the loader is made of is tested through it
 }
 

@@ -278,7 +278,7 @@ def test_what_cannot_travel_is_an_exception_too():
         def __getitem__(self, index):
             return lambda: None
 
-    with pytest.raises(Exception, match="(?s)in DataLoader worker process 0.*pickle"):
+    with pytest.raises(Exception, match="(?s)in DataLoader worker process 0.*local object"):
         next(iter(data.DataLoader(Functions(), batch_size=None, num_workers=1)))
 
 
@@ -368,3 +368,12 @@ def test_no_prefetch_is_an_error():
     with pytest.raises(NotImplementedError):
         import pickle
         pickle.dumps(iter(data.DataLoader(range(3))))
+
+
+def test_the_public_names_are_one_module():
+    import rushlight.utils.data.dataloader as public
+    from rushlight.utils.data import DataLoader
+    from rushlight.utils.data._utils.collate import default_collate
+    from rushlight.utils.data.distributed import DistributedSampler
+    assert public.DataLoader is DataLoader is data.DataLoader is torch.data.DataLoader
+    assert default_collate is data.default_collate and DistributedSampler is data.DistributedSampler

@@ -62,7 +62,7 @@ def test_without_a_generator_the_default_one_seeds_each_pass():
     (lambda: data.BatchSampler([1], 1, 3), ValueError, "drop_last should be a boolean value, but got drop_last=3"),
     (lambda: data.DistributedSampler([1]), RuntimeError, "Requires distributed package to be available"),
     (lambda: data.DistributedSampler([1], 2, 2), ValueError, r"Invalid rank 2, rank should be in the interval \[0, 1\]"),
-    (lambda: iter(data.Sampler()), NotImplementedError, ""),
+    (lambda: iter(data.Sampler()), NotImplementedError, None),
 ])
 def test_refusals(make, error, words):
     with pytest.raises(error, match=words):
