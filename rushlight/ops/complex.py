@@ -9,7 +9,7 @@ from ..core import dtypes
 from ..tensor import Tensor
 from .creation import ones_like
 from .dispatch import scalar_name
-from .record import composite, pointwise, primitive
+from .record import apart, composite, pointwise, primitive
 
 
 @pointwise(np.conjugate, complex_rule=True, grad=dict(input=lambda g: conj_physical(g)), node="ConjBackward0")
@@ -164,7 +164,7 @@ def imag_part(x):
     return imag(x)
 
 
-@composite("torch out")
+@apart("complex", "torch out")
 def complex(real, imag, *, out=None):
     """Complex numbers from their real and imaginary parts, floats of one dtype.
 

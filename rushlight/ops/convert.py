@@ -40,8 +40,8 @@ def contiguous(input, memory_format=None):
     return input if input._array.flags.c_contiguous else _contiguous(input)
 
 
-@primitive(grad=dict(input=lambda g: g), where="", node="ToCopyBackward0", dtype="kernel", family="cast")
-def _cast(input, dtype):
+@primitive(grad=dict(input=lambda g, source: cast_back(g, source)), where="", node="ToCopyBackward0", dtype="kernel", family="cast")
+def _cast(input, dtype, source):
     if input.dtype.kind == "c" and dtype.category < dtypes.COMPLEX:
         input = input.real if dtype is not dtypes.bool else input != 0
     if input.dtype.kind == "f" and dtype.category == dtypes.INTEGER and dtype.itemsize < 8:
@@ -75,7 +75,13 @@ def as_view_without_base(input):
 def cast(input, dtype, copy=False):
     if input._dtype is dtype:
         return _clone(input) if copy else input
-    return _cast(input, dtype)
+    return _cast(input, dtype, input._dtype)
+
+
+@composite("", raw=lambda g, source: (g.real if g.dtype.kind == "c" and not source.is_complex else g).astype(source.numpy))
+def cast_back(g, source):
+    """The gradient of a cast, in the dtype before it."""
+    return cast(real(g) if g._dtype.is_complex and not source.is_complex else g, source)
 
 
 @composite("method")
@@ -151,7 +157,7 @@ def copied(input, src):
                                    f"be greater or equal to the number of dimensions in the tensor ({len(have)})") from None
             raise RuntimeError(f"The expanded size of the tensor ({size[-at]}) must match the existing size ({have[-at]}) at non-singleton "
                                f"dimension {len(size) - at}.  Target sizes: {size}.  Tensor sizes: {have}") from None
-    return _copied(input, src)
+    return _copied(input, src if src._dtype is input._dtype else cast(src, input._dtype))
 
 
 @composite("method")

@@ -6,10 +6,10 @@ import numpy as np
 
 from ..core import devices, dtypes, modes
 from ..core.size import product, sizes_from
-from ..tensor import Tensor, asarray as to_array, wrap
+from ..tensor import Tensor, wrap
 from .convert import _filled, copied
 from .creation import allocate, array_from, made, number_array, numpy_dtype_of, plain_number, range_count
-from .record import REGISTRY, Composite, composite
+from .record import apart, composite
 from .view import as_strided
 
 # Like a given tensor.
@@ -130,6 +130,7 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, requires_grad=Fals
     return made(number_array(plain_number(s), modes.Defaults.dtype if dtype is None else dtype), None, device, requires_grad)
 
 
+@apart("range")
 def inclusive_range(start=0, end=None, step=1, *, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """Numbers from start to end, end included. Deprecated in PyTorch: use arange."""
     warnings.warn("torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. "
@@ -140,10 +141,6 @@ def inclusive_range(start=0, end=None, step=1, *, out=None, dtype=None, layout=N
     count = range_count(start, end, step, ceil=False)
     array = (start + step * np.arange(count, dtype=np.float64)).astype(numpy_dtype_of(dtype))
     return made(array, None, device, requires_grad)
-
-
-inclusive_range.__name__ = inclusive_range.__qualname__ = "range"
-REGISTRY["range"] = inclusive_range.op_record = Composite(inclusive_range, "torch")  # not entered: rules mean Python's range
 
 
 @composite("torch")
@@ -269,7 +266,7 @@ def to_dlpack(tensor):
     return tensor.__dlpack__()
 
 
-@composite("torch")
+@apart("asarray")
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """A tensor of anything that can be one, sharing memory where it can unless `copy` is True.
 

@@ -56,11 +56,7 @@ def other_products(input, out, dim):
 
 @composite("", raw=lambda mask: mask.any())
 def any_true(mask):
-    return bool_of(mask.any())
-
-
-def bool_of(tensor):
-    return tensor.item()
+    return mask.any().item() if type(mask) is Tensor else True  # a traced mask has no values: the way that is always right
 
 
 @composite("")
@@ -144,7 +140,7 @@ def count_nonzero(input, dim=None):
 
 
 @primitive(grad=dict(input=lambda g, input, dim, correction, keepdim: var_grad(g, input, dim, correction, keepdim)), where="",
-           node="VarBackward0", family="reduction")
+           dtype="kernel", complex_rule=True, node="VarBackward0", family="reduction")
 def _var(input, dim, correction, keepdim):
     return variance(input, dim, correction, keepdim)
 
@@ -179,7 +175,7 @@ composite("")(float_nan)
 
 
 @primitive(grad=dict(input=lambda g, input, out, dim, correction, keepdim: std_grad(g, input, out, dim, correction, keepdim)), where="",
-           node="StdBackward0", family="reduction")
+           dtype="kernel", complex_rule=True, node="StdBackward0", family="reduction")
 def _std(input, dim, correction, keepdim):
     return np.sqrt(variance(input, dim, correction, keepdim))
 
