@@ -529,7 +529,8 @@ class Tensor:
         twin._meta = None
         memo[id(self)] = twin
         import copy
-        twin._grad = None if self._grad is None else copy.deepcopy(self._grad, memo)
+        # PyTorch copies the gradient of a tensor, but not of a parameter.
+        twin._grad = None if self._grad is None or isinstance(self, Parameter) else copy.deepcopy(self._grad, memo)
         if self.__dict__:
             twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return twin

@@ -301,7 +301,7 @@ def record(node, args, outputs):
             rebase_dirty(value, edge)
             continue
         if value._meta is not None and value._meta.base is not None:
-            value._meta.made_in_function = node.name()
+            value._meta.made_in_function = node.name().removesuffix("Backward")
         value._node, value._requires_grad = edge, True
     node.keep([value for value in outputs])
     node.seq = tick()

@@ -65,3 +65,9 @@ def test_an_uninitialized_parameter_has_no_shape_until_materialized():
     parameter.materialize((2, 3))
     assert parameter.shape == (2, 3) and parameter.dtype is torch.float64 and isinstance(parameter, nn.Parameter)
     assert type(parameter) is type(nn.Parameter(torch.ones(1)))
+
+
+def test_a_deep_copy_leaves_the_gradient_behind():
+    parameter = nn.Parameter(torch.ones(1))
+    (parameter * 3).sum().backward()
+    assert copy.deepcopy(parameter).grad is None and parameter.grad is not None
