@@ -4,8 +4,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import modes
+from ..tensor import Tensor
 from .blocks import Layout, layout
-from .hyperparameters import check_learning_rate, check_not_negative, number, scalar_dtype
+from .hyperparameters import check_learning_rate, check_not_negative, number, rounded, scalar_dtype
 from .optimizer import ParamsT
 from .pointwise import PointwiseOptimizer, rate
 
@@ -39,9 +40,11 @@ class ASGD(PointwiseOptimizer):
 
     def _coefficients(self, group: dict[str, Any], numbers: dict[str, Any], first: bool) -> tuple[Any, dict[str, Any]]:
         step, eta, lr, lambd = numbers["step"] + 1, numbers["eta"], number(rate(group)), group["lambd"]
-        following = {"eta": lr / (1 + lambd * lr * step) ** group["alpha"], "mu": 1 / max(1, step - group["t0"])}
-        kind = modes.Defaults.dtype.numpy.type
-        following = {name: float(kind(value)) for name, value in following.items()}  # PyTorch rounds them, whatever keeps them
+        since = step - group["t0"]
+        following = {"eta": lr / (1 + lambd * lr * step) ** group["alpha"],
+                     "mu": 1 / (since.clamp(min=1) if isinstance(since, Tensor) else max(1, since))}
+        # PyTorch rounds them to the default dtype, whatever dtype keeps them
+        following = {name: rounded(value, modes.Defaults.dtype) for name, value in following.items()}
         return (group["weight_decay"], 1 - lambd * eta, -eta, numbers["mu"]), {"step": step, **following}
 
     @staticmethod

@@ -54,6 +54,11 @@ def scalar(value: Any) -> Any:
     return value.reshape(()) if isinstance(value, Tensor) and value.ndim else value
 
 
+def rounded(value: Any, dtype: dtypes.dtype) -> Any:
+    """A float as that dtype keeps it; a tensor as it is."""
+    return value if isinstance(value, Tensor) else float(dtype.numpy.type(value))
+
+
 def scalar_dtype(fused: bool | None = None) -> dtypes.dtype:
     """The dtype of step counts: float32, unless the default dtype is float64 and the step is not fused."""
     return dtypes.float64 if modes.Defaults.dtype is dtypes.float64 and not fused else dtypes.float32

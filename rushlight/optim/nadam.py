@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from .blocks import Layout, layout
-from .hyperparameters import check_betas, check_epsilon, check_learning_rate, check_not_negative, scalar_dtype
+from .hyperparameters import check_betas, check_epsilon, check_learning_rate, check_not_negative, rounded, scalar_dtype
 from .optimizer import ParamsT
 from .pointwise import PointwiseOptimizer, rate
 
@@ -47,8 +47,7 @@ class NAdam(PointwiseOptimizer):
         shrink = 1 - lr * decay if group["decoupled_weight_decay"] and decay != 0 else None
         momentum = beta1 * (1.0 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
         following = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * group["momentum_decay"]))
-        kind = scalar_dtype().numpy.type
-        product = float(kind(numbers["mu_product"]) * kind(momentum))  # as the state keeps it
+        product = rounded(numbers["mu_product"] * rounded(momentum, scalar_dtype()), scalar_dtype())  # as the state keeps it
         shares = -lr * (1.0 - momentum) / (1.0 - product), -lr * following / (1.0 - product * following)
         coefficients = decay, shrink, 1 - beta1, beta2, 1 - beta2 ** step, group["eps"], *shares
         return coefficients, {"step": step, "mu_product": product}

@@ -108,7 +108,8 @@ class PointwiseOptimizer(Optimizer):
                 state = self.state[param]
                 first = is_first(state, layout)
                 self._make_state(param, state, layout)
-                numbers = {name: state[name].item() for name in layout.numbers}
+                # a tracer's numbers stay tensors, so that the trace holds for every step
+                numbers = {name: state[name].item() if type(state[name]) is Tensor else state[name] for name in layout.numbers}
                 coefficients, numbers = self._coefficients(group, numbers, first)
                 slots = {name: state.get(name) for name in layout.slots}
                 value, grad = real(param), real(-grad if group["maximize"] else grad)
@@ -122,7 +123,7 @@ class PointwiseOptimizer(Optimizer):
                     else:
                         state[name].copy_(slot)
                 for name, value in numbers.items():
-                    state[name].fill_(value)
+                    state[name].copy_(value) if isinstance(value, Tensor) else state[name].fill_(value)
         finally:
             modes.GRAD.set(previous)
 

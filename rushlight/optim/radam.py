@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tensor import Tensor
 from .blocks import Layout, layout
 from .hyperparameters import check_betas, check_epsilon, check_learning_rate, check_not_negative, scalar_dtype
 from .optimizer import ParamsT
@@ -46,6 +47,8 @@ class RAdam(PointwiseOptimizer):
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * step * beta2 ** step / remaining
         scaling = None
+        if isinstance(length, Tensor):
+            raise NotImplementedError("tracing RAdam's step: which of its two rules applies depends on the step")
         if length > 5.0:
             rectified = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
             scaling = (rectified * remaining) ** 0.5

@@ -148,6 +148,19 @@ def test_differentiable_steps_are_part_of_the_graph(name):
     assert torch.allclose(plain, moved)
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adamax", "NAdam", "Adagrad", "Adadelta", "RMSprop", "Rprop", "ASGD"])
+def test_coefficients_may_be_computed_on_tensors(name):
+    """So that a trace of a step holds for every step."""
+    optimizer, params = run(torch, name, {})
+    (group,) = optimizer.param_groups
+    kept = optimizer.state[params[0]] if optimizer.state else {}
+    names = optimizer._layout(group).numbers
+    plain, after = optimizer._coefficients(group, {key: kept[key].item() for key in names}, False)
+    traced, later = optimizer._coefficients(group, {key: kept[key].clone() for key in names}, False)
+    for one, other in zip((*plain, *after.values()), (*traced, *later.values())):
+        assert float(one or 0) == pytest.approx(float(other or 0), rel=1e-4)
+
+
 def test_capturable_is_refused_on_the_cpu():
     w = torch.zeros(1, requires_grad=True)
     w.grad = torch.ones(1)
