@@ -461,13 +461,13 @@ class Tensor:
         return bool(self._array.item())
 
     def __float__(self):
-        return float(self.item())
+        return float(only_element(self))
 
     def __int__(self):
-        return int(self.item())
+        return int(only_element(self))
 
     def __complex__(self):
-        return complex(self.item())
+        return complex(only_element(self))
 
     def __index__(self):
         if self._dtype.category >= dtypes.FLOAT or self._array.size != 1:
@@ -626,6 +626,13 @@ MetaTensor.__name__ = MetaTensor.__qualname__ = "Tensor"
 MetaParameter.__name__ = MetaParameter.__qualname__ = "Parameter"
 InferenceTensor.__name__ = InferenceTensor.__qualname__ = "Tensor"
 PLAIN = (Tensor, Parameter, InferenceTensor)
+
+
+def only_element(tensor):
+    """The one element, for Python's own conversions."""
+    if tensor._array.size != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return tensor.item()
 
 
 def rebuild(kind, array, dtype, requires_grad, attributes):

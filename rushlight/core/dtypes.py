@@ -99,7 +99,7 @@ def from_numpy(numpy_dtype):
         if swapped is not None:
             raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte "
                              "orders is currently not supported.") from None
-        raise TypeError(f"can't convert np.ndarray of type {numpy_dtype}. The only supported types are: float64, float32, "
+        raise TypeError(f"can't convert np.ndarray of type numpy.{numpy_dtype.type.__name__}. The only supported types are: float64, float32, "
                         "float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and "
                         "bool.") from None
 

@@ -9,8 +9,21 @@ from .record import composite, primitive
 
 
 @primitive(grad=dict(input=lambda g: g), where="", node="CloneBackward0", family="pointwise_scalar")
-def _clone(input):
-    return np.array(input, order="K")
+def _clone(input, memory_format=None):
+    if memory_format is None:
+        return np.array(input, order="K")
+    return laid_out(input, memory_format)
+
+
+def laid_out(array, memory_format):
+    """A copy in a memory format: "contiguous_format", "preserve_format", "channels_last" or "channels_last_3d"."""
+    name = memory_format.name
+    if name.startswith("channels_last"):
+        rank = 4 if name == "channels_last" else 5
+        if array.ndim != rank:
+            raise RuntimeError(f"required rank {rank} tensor to use {name} format")
+        return np.moveaxis(np.array(np.moveaxis(array, 1, -1), order="C"), -1, 1)
+    return np.array(array, order="K" if name == "preserve_format" else "C")
 
 
 @composite("torch method")
@@ -21,7 +34,7 @@ def clone(input, *, memory_format=None):
     >>> torch.tensor([1, 2]).clone()
     tensor([1, 2])
     """
-    return _clone(input)
+    return _clone(input) if memory_format is None else _clone(input, memory_format)
 
 
 @primitive(grad=dict(input=lambda g: g), where="", node="CloneBackward0", family="pointwise_scalar")
@@ -37,6 +50,8 @@ def contiguous(input, memory_format=None):
     >>> torch.zeros(2, 3).t().contiguous().stride()
     (2, 1)
     """
+    if memory_format is not None and memory_format.name.startswith("channels_last"):
+        return input if input.is_contiguous(memory_format) else _clone(input, memory_format)
     return input if input._array.flags.c_contiguous else _contiguous(input)
 
 
@@ -107,7 +122,11 @@ def to(input, *args, **kwargs):
     if "other" in kwargs:
         dtype = kwargs["other"]._dtype
     require_cpu(device)
-    return cast(input, input._dtype if dtype is None else dtype, copy)
+    result = cast(input, input._dtype if dtype is None else dtype, copy)
+    form = kwargs.get("memory_format")
+    if form is not None and form.name != "preserve_format" and not result.is_contiguous(form):
+        return _clone(result, form)
+    return result
 
 
 def caster(name, dtype):

@@ -8,6 +8,7 @@ from ..core.promotion import number_dtype
 from ..core.size import sizes_from
 from ..tensor import Tensor, asarray, wrap
 from .meta import to_meta
+from .convert import laid_out
 from .record import composite
 
 DEPTH = 64  # nesting of lists that `tensor` follows
@@ -130,6 +131,8 @@ def like(name, fill):
     """zeros_like and its kind: sizes, dtype and dense strides of another tensor."""
     def function(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, pin_memory=False):
         array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
+        if memory_format is not None:
+            array = laid_out(array, memory_format)
         if fill is not None:
             array[...] = fill
         return made(array, None, device, requires_grad)

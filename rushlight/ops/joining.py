@@ -26,7 +26,8 @@ def cat_backward(g, shapes, dim):
 
 @primitive(tensors=(), lists=("tensors",), where="", family="joining", grad=dict(tensors=lambda g, tensors_shape, dim: cat_backward(g, tensors_shape, dim)))
 def _cat(tensors, dim):
-    return np.concatenate(tensors, dim)
+    result = np.concatenate(tensors, dim)
+    return result if result.flags.c_contiguous else np.ascontiguousarray(result)  # NumPy keeps the order of columns-first inputs
 
 
 def joined_dtype(tensors):
