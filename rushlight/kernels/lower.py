@@ -16,6 +16,7 @@ from ..graph import Node, map_nodes
 from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
 from . import llvm, program
+from .differentiate import differentiate
 from .runtime import IndexFault
 from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
@@ -305,6 +306,32 @@ class Program:
         return self.module.get_submodule(node.target)(*args, **kwargs)
 
 
+def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable | None:
+    """The callable of a graph whose inputs require grad; None where it has none, or cannot be made."""
+    tensors = dict(zip([node for node in module.graph.nodes if node.op == "placeholder"], examples))
+    tensors |= lowering.constants
+    if not any(isinstance(t, Tensor) and t._requires_grad for t in tensors.values()):
+        return None
+    try:
+        pair = differentiate(module, lowering.known, lowering.constants, tensors, op_name)
+    except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError) as reason:
+        lowering.reasons["gradient"] = f"{type(reason).__name__}: {reason}"
+        return None
+    forward = module.forward
+
+    def run(*args: Any) -> Any:
+        if not modes.grad_enabled():
+            return forward(*args) if plain is None else plain(*args)
+        try:
+            return pair(*args)
+        except IndexFault:
+            return forward(*args)
+
+    plain = None
+    run.pair, run.module, run.lowering = pair, module, lowering
+    return run
+
+
 def buffers_used(arrays: list[Array]) -> set[str]:
     seen, stack, found = set(), list(arrays), set()
     while stack:
@@ -333,6 +360,10 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     lowering = Lowering(module, list(example_inputs))
     if not lowering.native:
         return module.forward
+    if modes.grad_enabled():
+        trained = training(module, lowering, list(example_inputs))
+        if trained is not None:
+            return trained
     lowered = Program(module, lowering)
     run = lowered.fast() or lowered
     if run is not lowered:

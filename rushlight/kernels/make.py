@@ -23,6 +23,7 @@ class Maker:
 
     def __init__(self) -> None:
         self._known: dict[tuple, Array] = {}
+        self.tape: list | None = None  # primitives in order, while a graph that will be differentiated is made
 
     def intern(self, kind: type, *fields: Any) -> Array:
         key = (kind, *fields)

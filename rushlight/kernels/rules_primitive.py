@@ -7,7 +7,7 @@ import builtins
 import math
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core import dtypes
 from ..ops import record
@@ -212,7 +212,7 @@ class Symbol:
         return lambda *args, **kwargs: apply(self.make, name, self, *args, **kwargs)
 
     def __getitem__(self, key: Any) -> "Symbol":
-        return apply(self.make, "getitem", self, key)
+        return getitem_direct(self.make, self, key) if self.make.tape is not None else apply(self.make, "getitem", self, key)
 
     def __bool__(self) -> bool:
         raise Unsupported("a composite that looks at values")
@@ -239,15 +239,178 @@ for _dunder, _name in {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}.item
 
 
 def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
-    """A rule, or a composite's body, on Symbols."""
+    """A rule, or a composite's body, on Symbols. Where the maker keeps a tape, primitives are noted on it."""
+    found = record.REGISTRY.get(name)
+    if make.tape is not None and found is not None:
+        if found.kind == "op":
+            return noted(make, found, args, kwargs)
+        if name not in DIRECT:
+            return body(make, found.function)(*args, **kwargs)
+        return DIRECT[name](make, *args, **kwargs)
     if name in RULES:
         unwrapped = [bare(arg) for arg in args]
         result = RULES[name](make, *unwrapped, **{key: bare(value) for key, value in kwargs.items()})
-        return tuple(Symbol(make, item) for item in result) if isinstance(result, tuple) else Symbol(make, result)
-    found = record.REGISTRY.get(name)
+        return symbols(make, result)
     if found is None or found.kind != "composite":
         raise Unsupported(f"no rule for {name}")
     return body(make, found.function)(*args, **kwargs)
+
+
+def symbols(make: Maker, result: Any) -> Any:
+    return tuple(Symbol(make, item) for item in result) if isinstance(result, tuple) else Symbol(make, result)
+
+
+class Note(NamedTuple):
+    """One primitive on the tape: its record, its arguments by name, its outputs."""
+
+    op: Any
+    bound: dict[str, Any]
+    outputs: tuple[Symbol, ...]
+
+
+def noted(make: Maker, op: Any, args: tuple, kwargs: dict) -> Any:
+    """Apply a primitive's rule and note it."""
+    if op.name not in RULES:
+        raise Unsupported(f"no rule for {op.name}")
+    bound = dict(op.defaults) | dict(zip(op.positional, args)) | kwargs
+    if set(bound) - set(op.params):
+        raise Unsupported(f"arguments of {op.name}")
+    unwrapped = {key: bare(value) for key, value in bound.items()}
+    result = symbols(make, RULES[op.name](make, *[unwrapped[key] for key in op.params if key in unwrapped]))
+    make.tape.append(Note(op, bound, result if isinstance(result, tuple) else (result,)))
+    return result
+
+
+def direct(primitive: str, *defaults: Any) -> Callable:
+    """A composite that is its primitive, whatever its body checks first."""
+    def run(make: Maker, *args: Any, **kwargs: Any) -> Any:
+        return apply(make, primitive, *args, *defaults[len(args) - 1:], **kwargs)
+    return run
+
+
+def to_direct(make: Maker, input: Any, *args: Any, **kwargs: Any) -> Any:
+    wanted = RULES["to"](make, bare(input), *map(bare, args), **kwargs)
+    return input if wanted is input.array else apply(make, "_cast", input, wanted._dtype)
+
+
+def shaped(make: Maker, input: Any, *shape: Any, **kwargs: Any) -> Any:
+    result = RULES["reshape"](make, input.array, *shape, **kwargs)
+    return input if result is input.array else apply(make, "_view", input, result.shape)
+
+
+def by_rule_shape(name: str) -> Callable:
+    """A composite that only reshapes: its rule says how."""
+    def run(make: Maker, input: Any, *args: Any, **kwargs: Any) -> Any:
+        result = RULES[name](make, input.array, *map(bare, args), **kwargs)
+        return input if result is input.array else apply(make, "_view", input, result.shape)
+    return run
+
+
+def getitem_direct(make: Maker, input: Any, key: Any) -> Any:
+    if isinstance(input, tuple):
+        return input[key]
+    keys = key if isinstance(key, tuple) else (key,)
+    arrays = [k for k in keys if type(k) is Symbol]
+    if arrays:
+        if len(arrays) > 1 or any_slice(keys):
+            raise Unsupported("indexing by several tensors")
+        return apply(make, "_index", input, [k if type(k) is Symbol else None for k in keys])
+    keys = keys if Ellipsis in keys else (*keys, Ellipsis)
+    return apply(make, "_slice_index", input, keys)
+
+
+def any_slice(keys: tuple) -> bool:
+    """True if a key beside an index tensor is more than `:`."""
+    return builtins.any(type(k) is not Symbol and not (type(k) is slice and k == slice(None)) for k in keys)
+
+
+def matmul_direct(make: Maker, a: Any, b: Any, out: None = None) -> Any:
+    """The cases of matmul by primitives that have gradients."""
+    if a.ndim == 2 and b.ndim == 2:
+        return apply(make, "_mm", a, b)
+    if a.ndim == 1 or b.ndim == 1:
+        left = shaped(make, a, (1, -1)) if a.ndim == 1 else a
+        right = shaped(make, b, (-1, 1)) if b.ndim == 1 else b
+        shape = list(RULES["matmul"](make, a.array, b.array).shape)
+        return shaped(make, matmul_direct(make, left, right), tuple(shape))
+    shape = RULES["matmul"](make, a.array, b.array).shape
+    if b.ndim == 2:
+        return shaped(make, apply(make, "_mm", shaped(make, a, (-1, a.shape[-1])), b), shape)
+    batch = shape[:-2]
+    flat = [shaped(make, apply(make, "_expand", t, (*batch, *t.shape[-2:])), (math.prod(batch), *t.shape[-2:])) for t in (a, b)]
+    return shaped(make, apply(make, "bmm", *flat), shape)
+
+
+def linear_direct(make: Maker, input: Any, weight: Any, bias: Any = None) -> Any:
+    result = matmul_direct(make, input, apply(make, "t", weight))
+    return result if bias is None else apply(make, "_add", result, bias)
+
+
+def mean_direct(make: Maker, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Any:
+    input = input if dtype is None else to_direct(make, input, dtype)
+    dims = make.dims(input.array, dim)
+    if dim is None and not keepdim:
+        return apply(make, "_mean_all", input)
+    return apply(make, "_mean_dims", input, dims, keepdim)
+
+
+def sum_direct(make: Maker, input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Any:
+    input = input if dtype is None else to_direct(make, input, dtype)
+    if dim is None and not keepdim:
+        return apply(make, "_sum_all", input)
+    return apply(make, "_sum_dims", input, make.dims(input.array, dim), keepdim)
+
+
+def softmax_direct(primitive: str) -> Callable:
+    def run(make: Maker, input: Any, dim: Any = None, dtype: Any = None, _stacklevel: int = 3) -> Any:
+        if dim is None:
+            raise Unsupported("softmax without dim")
+        input = input if dtype is None else to_direct(make, input, dtype)
+        return apply(make, primitive, input, dim % max(input.ndim, 1))
+    return run
+
+
+def layer_norm_direct(make: Maker, input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
+    count = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
+    return apply(make, "_layer_norm", input, weight, bias, count, eps)
+
+
+def permute_direct(make: Maker, input: Any, *dims: Any) -> Any:
+    dims = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], (tuple, list)) else dims
+    return apply(make, "_permute", input, tuple(d % input.ndim for d in dims))
+
+
+def expand_direct(make: Maker, input: Any, *shape: Any) -> Any:
+    return apply(make, "_expand", input, RULES["expand"](make, input.array, *shape).shape)
+
+
+def identity_direct(make: Maker, input: Any, *args: Any, **kwargs: Any) -> Any:
+    return input
+
+
+def detach_direct(make: Maker, input: Any) -> Any:
+    return Symbol(make, input.array)
+
+
+def pow_direct(make: Maker, input: Any, exponent: Any, out: None = None) -> Any:
+    return apply(make, "_pow" if type(exponent) is Symbol or type(input) is not Symbol else "_pow_scalar", input, exponent)
+
+
+# Composites whose bodies look at Tensors' insides: what they come to.
+DIRECT: dict[str, Callable] = {
+    "to": to_direct, "reshape": shaped, "view": shaped, "matmul": matmul_direct, "mm": matmul_direct, "linear": linear_direct,
+    "mean": mean_direct, "sum": sum_direct, "softmax": softmax_direct("_softmax"), "log_softmax": softmax_direct("_log_softmax"),
+    "layer_norm": layer_norm_direct, "permute": permute_direct, "expand": expand_direct, "contiguous": identity_direct,
+    "clone": identity_direct, "positive": identity_direct, "detach": detach_direct, "pow": pow_direct,
+    "flatten": by_rule_shape("flatten"), "unflatten": by_rule_shape("unflatten"), "squeeze": by_rule_shape("squeeze"),
+    "view_as": by_rule_shape("view_as"), "reshape_as": by_rule_shape("reshape_as"),
+    "float": lambda make, input: to_direct(make, input, dtypes.float32),
+    "double": lambda make, input: to_direct(make, input, dtypes.float64),
+    "bfloat16": lambda make, input: to_direct(make, input, dtypes.bfloat16),
+    "half": lambda make, input: to_direct(make, input, dtypes.float16),
+    "masked_fill": direct("_masked_fill"), "gelu": lambda make, input, approximate="none": apply(make, "_gelu", input, approximate),
+    "silu": lambda make, input, inplace=False: apply(make, "_silu", input),
+}
 
 
 def bare(value: Any) -> Any:

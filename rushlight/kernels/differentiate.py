@@ -1,0 +1,317 @@
+"""Training graphs: one native program forward, one backward, and the autograd node between them.
+
+A graph's nodes are run as array expressions with a tape of primitives; the op records' grad rules, run on the same
+expressions, give the backward.  What the backward needs from the forward is cut where it is cheap to hold or dear to
+compute again: inputs, matrix products, convolutions and reductions are kept, elementwise chains are computed again.
+Read `differentiate` first.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.function import Function
+from ..core import dtypes
+from ..graph import Node, map_nodes
+from ..tensor import Tensor, wrap
+from . import program, scalars
+from .arrays import Array, External, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
+from .make import Maker, Unsupported
+from .rules_primitive import Note, Symbol, apply, bare, body
+
+
+def gradient(make: Maker, note: Note, name: str, grads: list[Symbol | None]) -> Symbol | None:
+    """The gradient that a note's rule gives its argument `name`."""
+    op = note.op
+    rule = op.grad.get(name)
+    if rule is None:
+        return None
+    values = []
+    for want in op.wants[name]:
+        if want == "g":
+            values.append(grads[0])
+        elif want == "gs":
+            values.append(list(grads))
+        elif want == "out":
+            values.append(note.outputs[0] if len(note.outputs) == 1 else note.outputs)
+        elif want in note.bound:
+            values.append(note.bound[want])
+        elif want.removesuffix("_shape") in note.bound:
+            source = note.bound[want.removesuffix("_shape")]
+            values.append([item.shape for item in source] if isinstance(source, (tuple, list)) else source.shape)
+        else:
+            raise Unsupported(f"the rule of {op.name} asks for {want}")
+    return body(make, rule)(*values)
+
+
+def fitted(make: Maker, g: Symbol, like: Array) -> Symbol:
+    """A gradient summed over what was broadcast, in the dtype of its tensor."""
+    array = g.array
+    if array.shape != like.shape:
+        extra = array.ndim - like.ndim
+        dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(like.shape) if n == 1 and array.shape[i + extra] != 1)
+        if dims:
+            array = make.reduce("sum", array, dims)
+        array = make.reshape(array, like.shape)
+    return Symbol(make, make.cast(array, like.dtype))
+
+
+class Gradients:
+    """Gradients by Symbol, summed as they come."""
+
+    def __init__(self, make: Maker):
+        self.make, self.known = make, {}
+
+    def add(self, symbol: Symbol, g: Any) -> None:
+        if g is None:
+            return
+        if type(g) is not Symbol:
+            raise Unsupported("a gradient that is no tensor")
+        g = fitted(self.make, g, symbol.array)
+        before = self.known.get(id(symbol))
+        self.known[id(symbol)] = g if before is None else Symbol(self.make, self.make.raw(
+            "add", [before.array, g.array], symbol.array.dtype))
+
+    def of(self, symbol: Symbol) -> Symbol | None:
+        return self.known.get(id(symbol))
+
+
+def backward(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: list[Symbol], wanted: list[Symbol]) -> list[Array | None]:
+    """The gradients of `wanted`, walking the tape backwards."""
+    needed = {id(symbol) for symbol in wanted}
+    for note in tape:
+        if any(id(item) in needed for value in note.bound.values() for item in leaves(value)):
+            needed.update(id(output) for output in note.outputs if output.array._dtype.is_floating_point)
+    sums = Gradients(make)
+    for output, tangent in zip(outputs, tangents):
+        if id(output) in needed:
+            sums.add(output, tangent)
+    make.tape = None  # the gradients themselves are not differentiated
+    for note in reversed(tape):
+        grads = [sums.of(output) for output in note.outputs]
+        if all(g is None for g in grads):
+            continue
+        for name, value in note.bound.items():
+            items = leaves(value)
+            if not any(id(item) in needed for item in items):
+                continue
+            if name not in note.op.grad:
+                if name in note.op.tensors or name in note.op.lists:
+                    continue  # no derivative, as an index has none
+                raise Unsupported(f"{note.op.name} has no rule for {name}")
+            result = gradient(make, note, name, grads)
+            if isinstance(value, (tuple, list)):
+                for item, g in zip(value, result):
+                    if type(item) is Symbol and id(item) in needed:
+                        sums.add(item, g)
+            else:
+                sums.add(value, result)
+    return [None if sums.of(symbol) is None else sums.of(symbol).array for symbol in wanted]
+
+
+def leaves(value: Any) -> list[Symbol]:
+    if type(value) is Symbol:
+        return [value]
+    return [item for item in value if type(item) is Symbol] if isinstance(value, (tuple, list)) else []
+
+
+# -- what is kept between the two programs ----------------------------------------------------------------------------
+
+
+def order_of(outputs: list[Array]) -> list[Array]:
+    from_outputs: dict[Array, None] = {}
+    stack = [(output, False) for output in reversed(outputs)]
+    while stack:
+        array, ready = stack.pop()
+        if array in from_outputs:
+            continue
+        if ready:
+            from_outputs[array] = None
+        else:
+            stack.append((array, True))
+            stack.extend((arg, False) for arg in reversed(array.args))
+    return list(from_outputs)
+
+
+def partition(make: Maker, outputs: list[Array], grads: list[Array], tangents: set[Array]) -> tuple[list[Array], dict[Array, Array]]:
+    """(arrays that the forward also returns, array of the backward -> its replacement).
+
+    Kept: matrix products and convolutions, reductions, gathers; and outputs, which are there anyway.
+    """
+    order = order_of(grads)
+    late: set[Array] = set()  # depends on an incoming gradient
+    for array in order:
+        if array in tangents or any(arg in late for arg in array.args):
+            late.add(array)
+    dear: dict[Array, int] = {}
+    for array in order:
+        own = scalars.TABLE[array.op].cost if isinstance(array, Point) else 0
+        dear[array] = own + sum(0 if isinstance(arg, (External, Reduce, Take)) else dear[arg] for arg in array.args)
+    given = set(outputs)
+    replaced: dict[Array, Array] = {}
+    kept: list[Array] = []
+
+    def keep(array: Array) -> Array:
+        kept.append(array)
+        return make.intern(Source, f"saved{len(kept) - 1}", array.shape, array.dtype, contiguous(array.shape), 0)
+
+    for array in order:
+        if isinstance(array, (Source, Number)):
+            replaced[array] = array
+            continue
+        early = array not in late
+        cut = isinstance(array, (External, Reduce)) or array in given and isinstance(array, Point) or dear[array] > 60
+        if early and cut:
+            replaced[array] = keep(array)
+        else:
+            replaced[array] = rebuilt(make, array, tuple(replaced[arg] for arg in array.args))
+    return kept, replaced
+
+
+def rebuilt(make: Maker, array: Array, args: tuple[Array, ...]) -> Array:
+    """The same node over other arguments."""
+    if args == array.args:
+        return array
+    if isinstance(array, Point):
+        return make.intern(Point, array.op, args, array.shape, array.dtype)
+    if isinstance(array, Reduce):
+        return make.intern(Reduce, array.op, args[0], array.dims, array.dtype)
+    if isinstance(array, View):
+        return make.view(args[0], array.shape, array.map)
+    if isinstance(array, Reshape):
+        return make.reshape(args[0], array.shape)
+    if isinstance(array, Pad):
+        return make.intern(Pad, args[0], array.before, array.shape)
+    if isinstance(array, Take):
+        return make.intern(Take, *args, array.dim, array.arg_dims, array.index_dims, array.shape, array.wraps)
+    return make.intern(External, array.kind, args, array.shape, array.dtype, array.parameters)
+
+
+# -- the callable ----------------------------------------------------------------------------------------------------
+
+
+class Call(Function):
+    """The autograd node of a compiled graph: `Call.apply(pair, *tensors)`."""
+
+    @staticmethod
+    def forward(ctx: Any, pair: "Pair", *tensors: Tensor) -> tuple:
+        outs = pair.ahead.call(*[tensors[i]._array for i in pair.ahead_inputs])
+        ctx.pair = pair
+        results = [wrap(outs[i], pair.kinds[i]) for i in pair.picks]
+        saved = [wrap(outs[i]) for i in pair.kept]
+        ctx.save_for_backward(*[tensors[i] for i in pair.saved_inputs], *saved)
+        ctx.mark_non_differentiable(*[r for r, d in zip(results, pair.differentiable) if not d])
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple:
+        pair = ctx.pair
+        arrays = [t._array for t in ctx.saved_tensors]
+        arrays += [grads[i]._array for i in pair.tangent_outputs]
+        outs = pair.back.call(*[arrays[i] for i in pair.back_inputs])
+        return (None, *[None if i is None else wrap(outs[i]) for i in pair.grads])
+
+
+class Pair:
+    """The two programs of a graph and how their arguments are found."""
+
+    def __call__(self, *args: Any) -> Any:
+        tensors = [value if i < 0 else args[i] for i, value in self.sources]
+        results = Call.apply(self, *tensors)
+        return map_nodes(self.result, dict(zip(self.result_nodes, results)).__getitem__)
+
+
+def descriptor(source: Source) -> tuple:
+    dtype = program.numpy_dtype(source.dtype)
+    return source.shape, tuple(s * dtype.itemsize for s in source.strides), dtype
+
+
+def differentiate(module: Any, known: dict[Node, Any], constants: dict[Node, Any], examples: dict[Node, Tensor],
+                  name_of: Callable[[Node], str | None]) -> Pair:
+    """Both programs of a graph; raises Unsupported where any node cannot be lowered with its gradient."""
+    make, tape = Maker(), []
+    env: dict[Node, Any] = {}
+    inputs: list[tuple[Node, Symbol]] = []
+    graph = module.graph
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    make.tape = tape
+    for node in graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            if node in constants and not isinstance(constants[node], Tensor):
+                env[node] = constants[node]
+                continue
+            info = known.get(node)
+            if info is None:
+                raise Unsupported(f"{node.name} is no tensor of known shape")
+            symbol = Symbol(make, make.intern(Source, f"in{len(inputs)}", info.shape, info.dtype, info.strides, 0))
+            inputs.append((node, symbol))
+            env[node] = symbol
+        elif node.op != "output":
+            name = name_of(node)
+            if name is None:
+                raise Unsupported(f"no rule for {node.target}")
+            args, kwargs = map_nodes(node.args, env.__getitem__), map_nodes(node.kwargs, env.__getitem__)
+            env[node] = operation(make, name, args, kwargs)
+    result = graph.output_node().args[0]
+    nodes = list(dict.fromkeys(graph.output_node().all_input_nodes))
+    outputs = [env[node] for node in nodes]
+    if any(type(output) is not Symbol for output in outputs):
+        raise Unsupported("an output that is no tensor")
+    if any(isinstance(output.array, Source) for output in outputs) or len({o.array for o in outputs}) != len(outputs):
+        raise Unsupported("an output that shares memory")
+    wanted = [symbol for node, symbol in inputs if examples[node]._requires_grad]
+    differentiable = [output.array._dtype.is_floating_point for output in outputs]
+    tangents = [Symbol(make, make.intern(Source, f"g{i}", o.shape, o.array.dtype, contiguous(o.shape), 0)) for i, o in enumerate(outputs)]
+    grads = backward(make, tape, outputs, [t if d else None for t, d in zip(tangents, differentiable)], wanted)
+    return assembled(make, module, result, nodes, outputs, inputs, placeholders, constants, tangents, wanted, grads, differentiable)
+
+
+def operation(make: Maker, name: str, args: tuple, kwargs: dict) -> Any:
+    """One graph node: an op by name, with its gradient on the tape."""
+    if name == "getitem" and args:
+        value = args[0]
+        return value[args[1]]
+    if name in ("add", "sub", "mul", "div") and not kwargs and len(args) == 2:
+        return apply(make, name if name == "mul" else f"_{name}", *args)
+    found = apply(make, name, *args, **kwargs)
+    bare(found)
+    return found
+
+
+def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list, inputs: list, placeholders: list, constants: dict,
+              tangents: list, wanted: list, grads: list, differentiable: list) -> Pair:
+    """Compile both programs and note where everything goes."""
+    targets = [g for g in grads if g is not None]
+    arrays = [output.array for output in outputs]
+    kept, replaced = partition(make, arrays, targets, {t.array for t in tangents})
+    ahead = list(dict.fromkeys([*arrays, *kept]))
+    late = [replaced[g] for g in targets]
+    back = list(dict.fromkeys(late))
+    pair = Pair()
+    used = used_buffers(ahead)
+    sources = [(i, symbol.array) for i, (_, symbol) in enumerate(inputs)]
+    chosen = [(i, s) for i, s in sources if s.buffer in used]
+    pair.ahead_inputs = [i for i, _ in chosen]
+    pair.ahead = program.compile_arrays([s for _, s in chosen], ahead, [descriptor(s) for _, s in chosen])
+    pair.kinds = [dtypes.BY_NAME[a.dtype] for a in ahead]
+    pair.picks = [ahead.index(a) for a in arrays]
+    pair.kept = [ahead.index(a) for a in kept]
+    later = used_buffers(back)
+    pair.saved_inputs = [i for i, s in sources if s.buffer in later]
+    pair.tangent_outputs = list(range(len(outputs)))
+    available = [sources[i][1] for i in pair.saved_inputs]
+    available += [make.intern(Source, f"saved{i}", a.shape, a.dtype, contiguous(a.shape), 0) for i, a in enumerate(kept)]
+    available += [t.array for t in tangents]
+    pair.back_inputs = [i for i, s in enumerate(available) if s.buffer in later]
+    chosen_late = [available[i] for i in pair.back_inputs]
+    pair.back = program.compile_arrays(chosen_late, back, [descriptor(s) for s in chosen_late]) if back else None
+    where = iter(late)
+    by_symbol = {id(symbol): None if g is None else back.index(next(where)) for symbol, g in zip(wanted, grads)}
+    pair.grads = [by_symbol.get(id(symbol)) for _, symbol in inputs]
+    numbers = {node: i for i, node in enumerate(placeholders)}
+    pair.sources = [(numbers.get(node, -1), constants.get(node)) for node, _ in inputs]
+    pair.result, pair.result_nodes, pair.differentiable, pair.module = result, nodes, differentiable, module
+    return pair
+
+
+def used_buffers(arrays: list[Array]) -> set[str]:
+    return {array.buffer for array in order_of(arrays) if isinstance(array, Source)}
