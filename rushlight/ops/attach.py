@@ -20,7 +20,7 @@ def attach(record):
         elif place == "inplace":
             setattr(Tensor, record.name + "_", inplace_form(record))
         elif place in PUBLIC:
-            PUBLIC[place][record.name] = record.function
+            PUBLIC[place][record.name.removeprefix(place + "_")] = record.function  # linalg_norm is linalg.norm
     if record.dunder:
         operator = stub_operator(record)
         for name in record.dunder.split():
