@@ -213,16 +213,23 @@ class Tensor:
     def stride(self, dim=None):
         """Steps between neighbours in elements, for all dims or one."""
         array = self._array
-        if 0 in array.shape or array.flags.c_contiguous:
+        shape = array.shape
+        if 0 in shape:
             strides, step = [], 1
-            for size in reversed(array.shape):
+            for size in reversed(shape):
                 strides.append(step)
                 step *= max(size, 1)
             strides = tuple(reversed(strides))
-            if 0 not in array.shape and any(size == 1 for size in array.shape):
-                strides = tuple(step if size == 1 and step == 0 else step for size, step in zip(array.shape, strides))
         else:
-            strides = tuple(step // array.itemsize for step in array.strides)
+            item = array.itemsize
+            strides = tuple([step // item for step in array.strides])
+            if 1 in shape and 0 in strides:  # NumPy's new dims have stride 0, PyTorch's the one that keeps order
+                filled, step = [], 1
+                for size, own in zip(reversed(shape), reversed(strides)):
+                    own = step if size == 1 and own == 0 else own
+                    filled.append(own)
+                    step = size * own
+                strides = tuple(reversed(filled))
         if dim is None:
             return strides
         return strides[dim if -len(strides) <= dim < len(strides) else self.size(dim)]

@@ -338,6 +338,9 @@ def _as_strided(input, size, stride, storage_offset):
     low = np.lib.array_utils.byte_bounds(owner)[0] if owner.size else 0
     if 0 in size:
         return np.empty(size, input.dtype)
+    whole = owner if owner.flags.c_contiguous else owner.T
+    if whole.flags.c_contiguous:  # built on the owner itself, so that the offset in the storage stays known
+        return np.ndarray(size, input.dtype, whole, storage_offset * item, tuple(step * item for step in stride))
     at = low + storage_offset * item - input.__array_interface__["data"][0]
     start = Window(input, at)
     return np.lib.stride_tricks.as_strided(np.asarray(start), size, tuple(step * item for step in stride))
