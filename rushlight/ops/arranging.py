@@ -56,13 +56,13 @@ def flipud(input):
     return _flip(input, (0,))
 
 
-@primitive(grad=dict(input=lambda g, shifts, dims: _roll(g, negated(shifts), dims)), where="", node="RollBackward0", family="gather")
+@primitive(grad=dict(input=lambda g, shifts, dims: _roll(g, opposite_shifts(shifts), dims)), where="", node="RollBackward0", family="gather")
 def _roll(input, shifts, dims):
     return np.roll(input, shifts, dims)
 
 
 @composite("")
-def negated(shifts):
+def opposite_shifts(shifts):
     return tuple([-shift for shift in shifts])
 
 

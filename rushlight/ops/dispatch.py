@@ -97,6 +97,10 @@ def general_pointwise(op, bound):
     operands = [bound[name] for name in op.tensors]
     if not any(isinstance(operand, Tensor) for operand in operands):
         raise TypeError(f"{op.name}(): argument '{op.tensors[0]}' (position 1) must be Tensor, not {type(operands[0]).__name__}")
+    if op.numbers != "both":
+        for name in op.tensors[:2 if op.numbers == "none" else 1]:
+            if not isinstance(bound[name], Tensor):
+                raise not_a_tensor(op, name, bound[name])
     dtype = result_dtype([bound[name] for name in op.tensors if bound[name] is not None and name not in op.masks])
     if op.promote == "float" and dtype.category < dtypes.FLOAT:
         dtype = modes.Defaults.dtype
@@ -272,7 +276,7 @@ def node_outputs(node, count):
     kind = type(node)
     counted = COUNTED.get((kind, count))
     if counted is None:
-        counted = COUNTED[kind, count] = type(kind.__name__, (kind,), {"__slots__": (), "outputs": count, "variadic": True,
+        counted = COUNTED[kind, count] = type(kind.__name__, (kind,), {"__slots__": (), "_outputs": count, "variadic": True,
                                                                           "__module__": kind.__module__})
     node.__class__ = counted
 

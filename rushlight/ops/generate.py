@@ -102,7 +102,7 @@ def node_classes(op, scope):
         return None, None
     saved = saved_fields(op)
     slots = [*saved, *(["guard"] if "out" in saved else []), *(["fix"] if has_fix(op) else [])]
-    common = {"op": op, "saved": tuple(saved), "outputs": op.outputs, "saves_out": "out" in saved, "__module__": "rushlight.autograd"}
+    common = {"op": op, "saved": tuple(saved), "_outputs": op.outputs, "saves_out": "out" in saved, "__module__": "rushlight.autograd"}
     fast = type(op.node_name, (GraphNode,), {"__slots__": slots, "apply": scope.get("apply", GraphNode.apply_general),
                                           "propagate": scope.get("propagate", Node.propagate), **common})
     general = type(op.node_name, (fast,), {"__slots__": ("metas", "compute"), "apply": GraphNode.apply_general,
@@ -275,6 +275,8 @@ def binary_lines(op, out):
     body = [f"x_{a} = {a}._array", f"x_{b} = {b}._array", "try:", f"    r = {name}__kernel(x_{a}, x_{b}{call})",
             "except Exception as error:", f"    return recover({name}__op, {values}, error)", *finish_lines(op, a, ())]
     lines += ["            " + line for line in body]
+    if op.numbers == "none":
+        return lines
     lines += [f"        if {SCALARS} and d.fast_float:"]
     body = [f"x_{a} = {a}._array", "try:", f"    z = d.numbers.get({b})", "    if z is None:", f"        z = number_array(d, {b})",
             f"    r = {name}__kernel(x_{a}, z{call})", "except Exception as error:",
@@ -440,7 +442,7 @@ class GraphNode(Node):
         compute = self.compute
         is_complex = compute is not None and compute.is_complex and not op.complex_rule
         wide = compute is not None and not compute.native
-        gradients = g if self.outputs > 1 or self.variadic else [g]
+        gradients = g if self._outputs > 1 or self.variadic else [g]
 
         def convert(tensor):
             array = tensor._array
@@ -491,7 +493,7 @@ class GraphNode(Node):
     def apply_graph(self, g, freed, need):
         """The rules on Tensors: differentiable again."""
         op = self.op
-        value = self.rule_gradient(g if self.outputs > 1 or self.variadic else [g])
+        value = self.rule_gradient(g if self._outputs > 1 or self.variadic else [g])
         if value is None:
             return (None,) * len(self.edges)
         metas = getattr(self, "metas", None)

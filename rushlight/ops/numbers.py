@@ -163,7 +163,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     return finish(_nan_to_num(input, 0.0 if nan is None else nan, posinf, neginf), out)
 
 
-@pointwise(np.copysign, promote="float", where="torch method inplace",
+@pointwise(np.copysign, promote="float", numbers="other", where="torch method inplace",
            grad=dict(input=lambda g, input, other: g * sign(input) * copysign(ones_like(input), other), other=lambda g: g * 0))
 def copysign(input, other):
     """input's size with other's sign.
@@ -257,7 +257,7 @@ def integer_op(name, kernel, text, example):
     >>> torch.{name}(torch.tensor([12]), torch.tensor([18]))
     tensor([{example}])
     """
-    return pointwise(checked, where="torch method inplace")(declared)
+    return pointwise(checked, where="torch method inplace", numbers="none")(declared)
 
 
 gcd = integer_op("gcd", np.gcd, "The greatest common divisor of integers.", "6")
@@ -271,7 +271,7 @@ def next_after(input, other):
     return np.nextafter(input, other)
 
 
-@pointwise(next_after, where="torch method inplace")
+@pointwise(next_after, where="torch method inplace", numbers="none")
 def nextafter(input, other):
     """The next number of the dtype from input towards other.
 

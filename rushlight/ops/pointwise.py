@@ -190,7 +190,7 @@ def fmod_kernel(input, other):
     return np.fmod(input, other)
 
 
-@pointwise(fmod_kernel, grad=dict(input=lambda g: g, other=lambda g, input, other: -g * trunc(input / other)))
+@pointwise(fmod_kernel, numbers="other", grad=dict(input=lambda g: g, other=lambda g, input, other: -g * trunc(input / other)))
 def fmod(input, other):
     """C's modulus: the result has the sign of `input`.
 
@@ -438,7 +438,7 @@ def logaddexp_kernel(input, other):
     return np.logaddexp(input, other)
 
 
-@pointwise(logaddexp_kernel, where="torch method", promote="float",
+@pointwise(logaddexp_kernel, numbers="none", where="torch method", promote="float",
            grad=dict(input=lambda g, input, other: g * exp_difference(input, other),
                      other=lambda g, input, other: g * exp_difference(other, input)))
 def logaddexp(input, other):
@@ -456,7 +456,7 @@ def exp_difference(a, b):
     return where(a == b, 0.5, 1 / (1 + exp(b - a)))
 
 
-@pointwise(np.logaddexp2, where="torch method", promote="float",
+@pointwise(np.logaddexp2, numbers="none", where="torch method", promote="float",
            grad=dict(input=lambda g, input, other: g / (1 + exp2(other - input)),
                      other=lambda g, input, other: g / (1 + exp2(input - other))))
 def logaddexp2(input, other):
@@ -531,7 +531,7 @@ def atan(input):
     """
 
 
-@pointwise(np.arctan2, promote="float",
+@pointwise(np.arctan2, numbers="none", promote="float",
            grad=dict(input=lambda g, input, other: g * (other / (input * input + other * other)),
                      other=lambda g, input, other: g * (-input / (input * input + other * other))))
 def atan2(input, other):
@@ -603,7 +603,7 @@ def atanh(input):
     """
 
 
-@pointwise(np.hypot, promote="float", grad=dict(input=lambda g, input, out: g * (input / out), other=lambda g, other, out: g * (other / out)))
+@pointwise(np.hypot, numbers="none", promote="float", grad=dict(input=lambda g, input, out: g * (input / out), other=lambda g, other, out: g * (other / out)))
 def hypot(input, other):
     """sqrt(input ** 2 + other ** 2) without overflow.
 
@@ -768,7 +768,7 @@ def tie_share(g, better, tie):
     return where(tie, g / 2, where(better, g, 0))
 
 
-@pointwise(np.maximum, where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input > other, input == other),
+@pointwise(np.maximum, numbers="none", where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input > other, input == other),
                                                       other=lambda g, input, other: tie_share(g, other > input, input == other)))
 def maximum(input, other):
     """The larger of two, elementwise; NaN wins.
@@ -779,7 +779,7 @@ def maximum(input, other):
     """
 
 
-@pointwise(np.minimum, where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input < other, input == other),
+@pointwise(np.minimum, numbers="none", where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input < other, input == other),
                                                       other=lambda g, input, other: tie_share(g, other < input, input == other)))
 def minimum(input, other):
     """The smaller of two, elementwise; NaN wins.
@@ -790,7 +790,7 @@ def minimum(input, other):
     """
 
 
-@pointwise(np.fmax, where="torch method",
+@pointwise(np.fmax, numbers="none", where="torch method",
            grad=dict(input=lambda g, input, other: where((input >= other) | (other != other), g, 0),
                      other=lambda g, input, other: where((input >= other) | (other != other), 0, g)))
 def fmax(input, other):
@@ -802,7 +802,7 @@ def fmax(input, other):
     """
 
 
-@pointwise(np.fmin, where="torch method",
+@pointwise(np.fmin, numbers="none", where="torch method",
            grad=dict(input=lambda g, input, other: where((input <= other) | (other != other), g, 0),
                      other=lambda g, input, other: where((input <= other) | (other != other), 0, g)))
 def fmin(input, other):
@@ -985,7 +985,7 @@ def comparison(kernel, name, sign):
     >>> torch.{name}(torch.tensor([1, 2, 3]), 2)
     tensor({EXAMPLES[sign]})
     """
-    return pointwise(kernel, promote="bool", dunder=name)(declared)
+    return pointwise(kernel, promote="bool", dunder=name, numbers="other")(declared)
 
 
 EXAMPLES = {"==": "[False,  True, False]", "!=": "[ True, False,  True]", "<": "[ True, False, False]",
@@ -1008,7 +1008,7 @@ def logical_not(input):
     """
 
 
-@pointwise(np.logical_and, promote="bool")
+@pointwise(np.logical_and, numbers="none", promote="bool")
 def logical_and(input, other):
     """Whether both are nonzero.
 
@@ -1018,7 +1018,7 @@ def logical_and(input, other):
     """
 
 
-@pointwise(np.logical_or, promote="bool")
+@pointwise(np.logical_or, numbers="none", promote="bool")
 def logical_or(input, other):
     """Whether one is nonzero.
 
@@ -1028,7 +1028,7 @@ def logical_or(input, other):
     """
 
 
-@pointwise(np.logical_xor, promote="bool")
+@pointwise(np.logical_xor, numbers="none", promote="bool")
 def logical_xor(input, other):
     """Whether exactly one is nonzero.
 

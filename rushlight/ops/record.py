@@ -32,6 +32,7 @@ class Op:
     """The record of a primitive. See the module's docstring for what the fields mean."""
 
     kind = "op"
+    numbers = "both"  # see pointwise
 
     def __init__(self, declared, kernel, family, grad, tensors, lists, promote, dtype, node, outputs, returns, differentiable, where,
                  dunder, view, scalar, complex_rule, shape_rule, masks=(), check=None):
@@ -121,17 +122,20 @@ def enter(record, raw):
 
 
 def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,
-              complex_rule=None, tensors=None, masks=()):
+              complex_rule=None, tensors=None, masks=(), numbers="both"):
     """An elementwise op: broadcasting, promotion and un-broadcasting are derived.
 
     promote: "same" (the promoted dtype), "float" (integers become the default dtype), "bool" (a comparison).
     scalar: the op on loop IR values, where its name is not enough for kernels/.
     masks: bool operands that take no part in promotion.
     complex_rule: True where the rules hold for complex values as they stand (not holomorphic ones, see dispatch.py).
+    numbers: which of two operands may be Python numbers: "both" (not at once), "other", or "none".
     """
     def make(declared):
-        return enter(Op(declared, kernel, "pointwise", grad, tensors, (), promote, None, node, 1, None, None, where, dunder, False,
-                        scalar, complex_rule, None, masks), kernel)
+        record = Op(declared, kernel, "pointwise", grad, tensors, (), promote, None, node, 1, None, None, where, dunder, False,
+                    scalar, complex_rule, None, masks)
+        record.numbers = numbers
+        return enter(record, kernel)
     return make
 
 
