@@ -118,14 +118,14 @@ def abs_of(number):
     return number if number >= 0 else -number
 
 
-@primitive(grad=dict(input=lambda g, input_shape, repeats: repeat_backward(g, input_shape, repeats)), where="", node="RepeatBackward0",
+@primitive(grad=dict(input=lambda g, input_shape, repeats: sum_of_repeats(g, input_shape, repeats)), where="", node="RepeatBackward0",
            family="gather")
 def _repeat(input, repeats):
     return np.tile(input, repeats)
 
 
 @primitive(grad=dict(input=lambda g, repeats: _repeat(g, repeats)), where="", family="reduction")
-def repeat_backward(input, shape, repeats):
+def sum_of_repeats(input, shape, repeats):
     if 0 in repeats:
         return np.zeros(shape, input.dtype)
     extra = len(repeats) - len(shape)
