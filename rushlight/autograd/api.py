@@ -169,7 +169,7 @@ def batched_grad(outputs, inputs, gradients, retain_graph, create_graph, allow_u
 
 def stack_tensors(tensors, create):
     if create:
-        return tensors[0].new_zeros(()).__class__.stack(tensors)
+        return Tensor._stacked(tensors)
     return wrap(np.stack([tensor._array for tensor in tensors]))
 
 

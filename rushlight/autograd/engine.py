@@ -237,7 +237,7 @@ def run_tensor_hooks(hooks, gradient, create):
 
 def before(node, rare, g, create):
     """Hooks of the outputs' tensors, then prehooks of the node, then what retain_grad keeps."""
-    several = node.outputs > 1
+    several = node._outputs > 1
     if rare.tensor_hooks:
         parts = g if several else [g]
         for number, hook in list(rare.tensor_hooks.values()):
@@ -269,7 +269,7 @@ def before(node, rare, g, create):
 def after(node, rare, results, g, create):
     """Post hooks of the node."""
     inputs = tuple(as_tensor(part, create) for part in results)
-    outputs = tuple(as_tensor(part, create) for part in (g if node.outputs > 1 else [g]))
+    outputs = tuple(as_tensor(part, create) for part in (g if node._outputs > 1 else [g]))
     for hook in list(rare.post_hooks.values()):
         changed = hook(inputs, outputs)
         if changed is not None:
@@ -281,11 +281,11 @@ def after(node, rare, results, g, create):
 
 
 def keep_captured(node, g, capture):
-    if node.outputs == 1:
+    if node._outputs == 1:
         if (node, 0) in capture:
             capture[node, 0] = g
         return
-    for number in range(node.outputs):
+    for number in range(node._outputs):
         if (node, number) in capture:
             capture[node, number] = g[number]
 

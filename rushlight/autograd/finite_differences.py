@@ -74,55 +74,53 @@ def check(func, inputs, eps, atol, rtol, nondet_tol):
                                      f"analytical:{wrap(mine)!r}\n")
 
 
+def parts(array):
+    """The numbers of an array as one flat real array: complex ones as real part, imaginary part."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return np.concatenate([flat.real, flat.imag]) if flat.dtype.kind == "c" else flat.astype(np.float64)
+
+
 def analytic(output, wanted):
-    """The Jacobian of one output by backward: for each input an array (input size, output size)."""
-    size, kind = output.numel(), output._array.dtype
-    blocks = [np.zeros((tensor.numel(), size), np.result_type(tensor._array.dtype, kind)) for tensor in wanted]
+    """The Jacobian of one output by backward: for each input a real array (numbers in the input, numbers in the output).
+
+    PyTorch's gradient of a complex input z = a + ib holds the derivatives by a and b as its real and imaginary part.
+    """
+    kind = output._array.dtype
     units = (1, 1j) if kind.kind == "c" else (1,)
-    for at in range(size):
-        for unit in units:
+    columns = [[] for _ in wanted]
+    for unit in units:
+        for at in range(output.numel()):
             seed = np.zeros(output._array.shape, kind)
             seed.reshape(-1)[at] = unit
             gradients = grad([output], wanted, [wrap(seed)], retain_graph=True, allow_unused=True)
-            for block, gradient in zip(blocks, gradients):
-                if gradient is not None:
-                    value = gradient._array.reshape(-1)
-                    block[:, at] += np.conj(value) if len(units) == 1 else 0.5 * unit * np.conj(value)
-    return blocks
+            for column, gradient, tensor in zip(columns, gradients, wanted):
+                column.append(parts(np.zeros_like(tensor._array) if gradient is None else gradient._array))
+    return [np.stack(column, 1) if column else np.zeros((parts(tensor._array).size, 0)) for column, tensor in zip(columns, wanted)]
 
 
 def numeric(func, inputs, wanted, eps, only_grad=True):
-    """The Jacobian by central differences: for each output a list of arrays (input size, output size)."""
+    """The Jacobian by central differences, in the same layout: for each output a list of arrays."""
     def values():
         with modes.no_grad():
             results = func(*inputs)
-        kept = tensors_of(results)
-        return [np.array(output._array) for output in kept]
+        return [parts(output._array) for output in tensors_of(results)]
 
     with modes.enable_grad():
         flags = [output._requires_grad for output in tensors_of(func(*inputs))]
-    rows = None
+    sizes = [value.size for value in values()]
+    rows = [[np.zeros((parts(tensor._array).size, size)) for tensor in wanted] for size in sizes]
     for number, tensor in enumerate(wanted):
-        complex_input = tensor._array.dtype.kind == "c"
-        for at, position in enumerate(np.ndindex(tensor._array.shape)):
-            old = tensor._array[position].copy()
-            columns = None
-            for unit in ((1, 1j) if complex_input else (1,)):
-                tensor._array[position] = old + eps * unit
+        array = tensor._array
+        for step, unit in enumerate((1, 1j) if array.dtype.kind == "c" else (1,)):
+            for at, position in enumerate(np.ndindex(array.shape)):
+                old = array[position].copy()
+                array[position] = old + eps * unit
                 plus = values()
-                tensor._array[position] = old - eps * unit
+                array[position] = old - eps * unit
                 minus = values()
-                tensor._array[position] = old
-                differences = [(a.astype(np.result_type(a, np.float64)) - b) / (2 * eps) for a, b in zip(plus, minus)]
-                if unit == 1:
-                    columns = differences
-                else:  # PyTorch's convention: the conjugate Wirtinger derivative
-                    columns = [0.5 * (x - 1j * y) if x.dtype.kind == "c" or y.dtype.kind == "c" else x + 1j * y for x, y in zip(columns, differences)]
-            if rows is None:
-                rows = [[np.zeros((t.numel(), value.size), np.result_type(value.dtype, t._array.dtype)) for t in wanted] for value in columns]
-            for row, value in zip(rows, columns):
-                row[number][at] = value.reshape(-1)
-    rows = rows or []
+                array[position] = old
+                for row, high, low in zip(rows, plus, minus):
+                    row[number][at + step * array.size] = (high - low) / (2 * eps)
     return [row for row, flag in zip(rows, flags) if flag or not only_grad]
 
 

@@ -18,11 +18,11 @@ LEGACY = ("Legacy autograd function with non-static forward method is deprecated
 class FunctionNode(Node):
     """The node, and the `ctx`, of one call of a Function. Attributes that the user sets stay on it."""
 
-    function = None  # the Function subclass; set on the node class made for it
+    _function = None  # the Function subclass; set on the node class made for it
 
     def __init__(self, inputs):
-        self.rare, self.to_save, self.dirty, self.non_differentiable = None, (), (), ()
-        self.materialize, self.kept = True, None
+        self.rare, self._to_save, self._dirty, self._non_differentiable = None, (), (), ()
+        self._materialize, self._kept = True, None
         self.needs_input_grad = tuple(isinstance(value, Tensor) and value._requires_grad for value in inputs)
 
     def name(self):
@@ -35,7 +35,7 @@ class FunctionNode(Node):
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
                 raise TypeError(f"save_for_backward can only save variables, but argument {tensors.index(tensor)} is of type {type(tensor).__name__}")
-        self.to_save = tensors
+        self._to_save = tensors
 
     def save_for_forward(self, *tensors):
         """Accepted; forward-mode derivatives are computed by differentiating backward twice."""
@@ -43,22 +43,22 @@ class FunctionNode(Node):
 
     def mark_dirty(self, *tensors):
         """Say which inputs `forward` changed in place; they must be returned."""
-        self.dirty = tensors
+        self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors):
         """Say which outputs have no gradient."""
-        self.non_differentiable = tensors
+        self._non_differentiable = tensors
 
     def set_materialize_grads(self, value):
         """Whether missing gradients arrive in `backward` as zeros (the default) or as None."""
-        self.materialize = value
+        self._materialize = value
 
     @property
     def saved_tensors(self):
         """What `save_for_backward` kept; raises after it was freed, or if a tensor was written since."""
-        kept = self.kept
+        kept = self._kept
         if kept is None:
-            return tuple(self.to_save)
+            return tuple(self._to_save)
         if type(kept) is Freed:
             return self.unpack(kept)
         return tuple(self.restore(saved) for saved in kept)
@@ -71,23 +71,23 @@ class FunctionNode(Node):
         """Turn what was saved into a form without a reference cycle: outputs of this node are kept by number."""
         hooks = modes.SAVED_HOOKS.get() if modes.flags["special"] else ()
         kept = []
-        for tensor in self.to_save:
+        for tensor in self._to_save:
             number = next((at for at, output in enumerate(outputs) if output is tensor), None)
             if tensor is None:
                 kept.append(None)
             elif hooks:
                 kept.append(Packed(tensor, hooks[-1], number is not None))
-            elif number is not None and tensor not in self.dirty or number is not None and tensor._node is not None:
+            elif number is not None and tensor not in self._dirty or number is not None and tensor._node is not None:
                 kept.append(SavedOutput(tensor, number))
             else:
                 kept.append(tensor)
-        self.kept = kept
+        self._kept = kept
 
     def restore(self, saved):
         if type(saved) is SavedOutput:
             tensor = alias(saved.twin)
-            if self.out_edges[saved.number]:
-                tensor._node = OutputEdge(self, saved.number) if self.outputs > 1 else self
+            if self._out_edges[saved.number]:
+                tensor._node = OutputEdge(self, saved.number) if self._outputs > 1 else self
                 tensor._requires_grad = True
             self.unpack(saved.twin)
             return tensor
@@ -96,35 +96,35 @@ class FunctionNode(Node):
     # What the engine calls.
 
     def apply(self, g, freed, need):
-        results = self.backward_results(g if self.outputs > 1 else [g], False)
-        if freed is not None and self.kept:
-            self.kept = freed
+        results = self.backward_results(g if self._outputs > 1 else [g], False)
+        if freed is not None and self._kept:
+            self._kept = freed
         return tuple(None if value is None else value._array for value in results)
 
     def apply_graph(self, g, freed, need):
-        results = self.backward_results(g if self.outputs > 1 else [g], True)
-        if freed is not None and self.kept:
-            self.kept = freed
+        results = self.backward_results(g if self._outputs > 1 else [g], True)
+        if freed is not None and self._kept:
+            self._kept = freed
         return results
 
     def backward_results(self, gradients, create):
-        function = self.function
+        function = self._function
         backward = function.vjp if function.backward is Function.backward and function.vjp is not Function.vjp else function.backward
         tensors = []
         for number, gradient in enumerate(gradients):
             if gradient is None:
-                shape, dtype = self.shapes[number]
-                tensors.append(wrap(np.zeros(shape, dtype)) if self.materialize and shape is not None else None)
+                shape, dtype = self._shapes[number]
+                tensors.append(wrap(np.zeros(shape, dtype)) if self._materialize and shape is not None else None)
             else:
                 tensors.append(gradient if create else wrap(asarray(gradient)))
         results = backward(self, *tensors)
         if not isinstance(results, tuple):
             results = (results,)
-        count = len(self.inputs_meta)
+        count = len(self._inputs_meta)
         if len(results) < count or any(extra is not None for extra in results[count:]):
             raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {count}, got {len(results)})")
         checked = []
-        for index, (value, meta) in enumerate(zip(results, self.inputs_meta)):
+        for index, (value, meta) in enumerate(zip(results, self._inputs_meta)):
             if meta is None:
                 if value is not None:
                     raise RuntimeError(f"function {self.name()} returned a gradient different than None at position {index + 1}, but the "
@@ -168,7 +168,7 @@ class FunctionMeta(type):
 
     def __init__(cls, name, bases, attributes):
         super().__init__(name, bases, attributes)
-        cls.node_class = type(name + "Backward", (FunctionNode,), {"function": cls, "__module__": cls.__module__})
+        cls.node_class = type(name + "Backward", (FunctionNode,), {"_function": cls, "__module__": cls.__module__})
 
 
 class Function(metaclass=FunctionMeta):
@@ -244,7 +244,7 @@ class Function(metaclass=FunctionMeta):
         single = not isinstance(output, tuple)
         outputs = [output] if single else list(output)
         for position, value in enumerate(outputs):
-            if isinstance(value, Tensor) and not any(value is dirty for dirty in node.dirty) and any(value is arg for arg in args):
+            if isinstance(value, Tensor) and not any(value is dirty for dirty in node._dirty) and any(value is arg for arg in args):
                 outputs[position] = returned_input(node, value, recording)
         if recording:
             record(node, args, outputs)
@@ -265,28 +265,28 @@ def returned_input(node, value, recording):
 
 def record(node, args, outputs):
     """Put the node under the outputs."""
-    edges, node.inputs_meta = [], []
+    edges, node._inputs_meta = [], []
     for value in args:
         if isinstance(value, Tensor):
             edges.append((value._node or value) if value._requires_grad else None)
-            node.inputs_meta.append((value._array.shape, value._dtype))
+            node._inputs_meta.append((value._array.shape, value._dtype))
         else:
-            node.inputs_meta.append(None)
+            node._inputs_meta.append(None)
     node.edges = tuple(edges)
-    node.outputs = len(outputs)
-    node.shapes, node.out_edges = [], []
+    node._outputs = len(outputs)
+    node._shapes, node._out_edges = [], []
     tensors = []
     differentiable = []
     for value in outputs:
         is_tensor = isinstance(value, Tensor)
         good = is_tensor and (value._dtype.is_floating_point or value._dtype.is_complex) and not any(
-            value is other for other in node.non_differentiable)
-        node.shapes.append((value._array.shape, value._array.dtype) if is_tensor else (None, None))
-        node.out_edges.append(good)
+            value is other for other in node._non_differentiable)
+        node._shapes.append((value._array.shape, value._array.dtype) if is_tensor else (None, None))
+        node._out_edges.append(good)
         tensors.append(value)
         if good:
             differentiable.append(value)
-    for value in node.dirty:
+    for value in node._dirty:
         if not any(value is output for output in outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
                                "inplace must all be outputs of the Function.")
@@ -294,10 +294,10 @@ def record(node, args, outputs):
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     node.seq = tick()
     for number, value in enumerate(outputs):
-        if not node.out_edges[number]:
+        if not node._out_edges[number]:
             continue
-        edge = OutputEdge(node, number) if node.outputs > 1 else node
-        if any(value is other for other in node.dirty):
+        edge = OutputEdge(node, number) if node._outputs > 1 else node
+        if any(value is other for other in node._dirty):
             rebase_dirty(value, edge)
             continue
         if value._meta is not None and value._meta.base is not None:

@@ -74,8 +74,6 @@ def finish(values, single, create_graph):
     return values[0] if single else values
 
 
-ops_stack = []  # the op `stack`, put here by the row above
-
 UNUSED = "The output of the user-provided function is independent of input {}. This is not allowed in strict mode."
 
 
@@ -154,7 +152,7 @@ def joined(parts, shape, like):
     if not parts:
         return wrap(np.zeros((*shape, *like._array.shape), like._array.dtype))
     first = parts[0]
-    return ops_stack[0](parts).reshape((*shape, *like.shape))
+    return Tensor._stacked(parts).reshape((*shape, *like.shape))
 
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):

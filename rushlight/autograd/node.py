@@ -71,7 +71,7 @@ class Node:
 
     __slots__ = ("edges", "seq", "rare", "__weakref__")
     saved = ()  # names of the saved values, as the op's parameters are called
-    outputs = 1
+    _outputs = 1
     op = None
     saves_out = False
 
@@ -315,7 +315,7 @@ def deliver(grads, owned, edge, gradient, create):
     node, number = edge.node, edge.number
     parts = grads.get(node)
     if parts is None:
-        parts = grads[node] = [None] * node.outputs
+        parts = grads[node] = [None] * node._outputs
     parts[number] = gradient if parts[number] is None else add(parts[number], gradient, False, create)[0]
 
 
