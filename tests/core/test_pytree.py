@@ -1,0 +1,35 @@
+"""Pytrees: what goes in comes out, of every kind of container."""
+from collections import OrderedDict, namedtuple
+
+from rushlight.core import pytree
+
+Point = namedtuple("Point", "x y")
+TREE = {"a": [1, (2, 3)], "b": OrderedDict(c=4), "d": Point(5, [6]), "e": (), "f": None}
+
+
+def test_flatten_and_unflatten():
+    leaves, spec = pytree.tree_flatten(TREE)
+    assert [leaf for leaf in leaves if leaf is not None] == [1, 2, 3, 4, 5, 6] and pytree.tree_unflatten(leaves, spec) == TREE
+    assert spec.num_leaves == len(leaves)
+
+
+def test_map():
+    mapped = pytree.tree_map(lambda leaf: leaf and leaf * 10, TREE)
+    assert mapped["d"] == Point(50, [60]) and type(mapped["b"]) is OrderedDict
+    assert pytree.tree_map(lambda a, b: a + b, [1, (2,)], [10, (20,)]) == [11, (22,)]
+
+
+def test_is_leaf_stops_the_descent():
+    assert pytree.tree_leaves([(1, 2), 3], is_leaf=lambda node: isinstance(node, tuple)) == [(1, 2), 3]
+
+
+def test_own_types_can_be_registered():
+    class Box:
+        def __init__(self, content):
+            self.content = content
+    pytree.register_pytree_node(Box, lambda box: ([box.content], None), lambda children, context: Box(children[0]))
+    assert pytree.tree_map(lambda leaf: leaf + 1, [Box(1)])[0].content == 2
+
+
+def test_equal_structure_means_equal_specs():
+    assert pytree.tree_flatten([1, {"a": 2}])[1] == pytree.tree_flatten([3, {"a": 4}])[1] != pytree.tree_flatten([3, {"b": 4}])[1]
