@@ -9,6 +9,7 @@ from .dropout import TORCH_FORMS
 from .dispatch import inplace as write_in_place
 from .embedding import torch_embedding
 from .normalization import torch_batch_norm
+from .patches import unfold
 from .softmax import implicit_dim, prepared
 
 # Torch-level functions that nn.functional has under the same name and signature.
@@ -75,7 +76,7 @@ def publish():
     """Fill this module and the `nn` namespace from the records; torch gets the in-place forms it has too."""
     global plain_relu
     plain_relu = TORCH["relu"]
-    FUNCTIONAL.update(relu=relu, threshold=threshold, softmax=softmax, log_softmax=log_softmax)
+    FUNCTIONAL.update(relu=relu, threshold=threshold, softmax=softmax, log_softmax=log_softmax, unfold=unfold)
     TORCH.update(TORCH_FORMS, batch_norm=torch_batch_norm, embedding=torch_embedding)
     for name in "relu celu selu rrelu threshold".split():
         TORCH[name + "_"] = in_place(name, TORCH[name])
