@@ -12,7 +12,7 @@ from typing import Any
 from ..autograd.function import Function
 from ..core import dtypes
 from ..graph import Node, map_nodes
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, bump, wrap
 from . import program, scalars
 from .arrays import Array, External, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
 from .make import Maker, Unsupported
@@ -132,7 +132,7 @@ def order_of(outputs: list[Array]) -> list[Array]:
     return list(from_outputs)
 
 
-def partition(make: Maker, outputs: list[Array], grads: list[Array], tangents: set[Array]) -> tuple[list[Array], dict[Array, Array]]:
+def partition(make: Maker, outputs: list[Array], grads: list[Array], tangents: set[str]) -> tuple[list[Array], dict[Array, Array]]:
     """(arrays that the forward also returns, array of the backward -> its replacement).
 
     Kept: matrix products and convolutions, reductions, gathers; and outputs, which are there anyway.
@@ -140,7 +140,7 @@ def partition(make: Maker, outputs: list[Array], grads: list[Array], tangents: s
     order = order_of(grads)
     late: set[Array] = set()  # depends on an incoming gradient
     for array in order:
-        if array in tangents or any(arg in late for arg in array.args):
+        if isinstance(array, Source) and array.buffer in tangents or any(arg in late for arg in array.args):
             late.add(array)
     dear: dict[Array, int] = {}
     for array in order:
@@ -196,6 +196,9 @@ class Call(Function):
     def forward(ctx: Any, pair: "Pair", *tensors: Tensor) -> tuple:
         outs = pair.ahead.call(*[tensors[i]._array for i in pair.ahead_inputs])
         ctx.pair = pair
+        for i, k in pair.effects:
+            tensors[i]._array[...] = outs[k]
+            bump(tensors[i])
         results = [wrap(outs[i], pair.kinds[i]) for i in pair.picks]
         saved = [wrap(outs[i]) for i in pair.kept]
         ctx.save_for_backward(*[tensors[i] for i in pair.saved_inputs], *saved)
@@ -282,8 +285,9 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     """Compile both programs and note where everything goes."""
     targets = [g for g in grads if g is not None]
     arrays = [output.array for output in outputs]
-    kept, replaced = partition(make, arrays, targets, {t.array for t in tangents})
-    ahead = list(dict.fromkeys([*arrays, *kept]))
+    kept, replaced = partition(make, arrays, targets, {t.array.buffer for t in tangents})
+    updates = [value for _, value in make.effects]
+    ahead = list(dict.fromkeys([*arrays, *kept, *updates]))
     late = [replaced[g] for g in targets]
     back = list(dict.fromkeys(late))
     pair = Pair()
@@ -295,6 +299,8 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     pair.kinds = [dtypes.BY_NAME[a.dtype] for a in ahead]
     pair.picks = [ahead.index(a) for a in arrays]
     pair.kept = [ahead.index(a) for a in kept]
+    by_array = {symbol.array: i for i, (_, symbol) in enumerate(inputs)}
+    pair.effects = [(by_array[old], ahead.index(new)) for old, new in make.effects]
     later = used_buffers(back)
     pair.saved_inputs = [i for i, s in sources if s.buffer in later]
     pair.tangent_outputs = list(range(len(outputs)))

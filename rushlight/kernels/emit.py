@@ -301,6 +301,11 @@ class Emitter:
             return scalars.load(self.load(expr, copy, lanes), expr.dtype)
         if isinstance(expr, Fetch):
             return scalars.load(self.fetch(expr, copy, lanes), expr.dtype)
+        if expr.op == "checked":
+            position = self.operand(expr.args[0], copy, lanes)
+            valid = (position >= 0) & (position < expr.args[1].value)
+            self.report(valid, self.mask if self.mask is not None and self.mask.type == valid.type else None)
+            return position
         kinds = tuple(child.dtype for child in expr.children)
         return scalars.emit(expr.op, expr.dtype, kinds, *[self.operand(child, copy, lanes) for child in expr.children])
 

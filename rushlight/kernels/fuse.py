@@ -491,7 +491,7 @@ def with_buffers(kernel: Kernel) -> Kernel:
     for expr in walk([root for stage in kernel.stages for root in stage.roots]):
         if isinstance(expr, (Load, Fetch)) and expr.buffer not in private:
             found[expr.buffer] = expr.dtype
-        if isinstance(expr, Fetch) and expr.position is not None:
+        if isinstance(expr, Fetch) and expr.position is not None or isinstance(expr, Call) and expr.op == "checked":
             found["fault"] = "int64"
     for stage in kernel.stages:
         for store in stage.stores:

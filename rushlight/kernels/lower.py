@@ -21,7 +21,7 @@ from .runtime import IndexFault
 from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
-from . import rules_contraction, rules_convolution, rules_structure  # noqa: F401 (they enter their rules)
+from . import rules_contraction, rules_convolution, rules_nn, rules_structure  # noqa: F401 (they enter their rules)
 from .rules_primitive import composite_rule
 
 OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg",

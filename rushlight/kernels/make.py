@@ -24,6 +24,7 @@ class Maker:
     def __init__(self) -> None:
         self._known: dict[tuple, Array] = {}
         self.tape: list | None = None  # primitives in order, while a graph that will be differentiated is made
+        self.effects: list[tuple[Array, Array]] = []  # (input, its new value): buffers that running the graph updates
 
     def intern(self, kind: type, *fields: Any) -> Array:
         key = (kind, *fields)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from . import conv, externals, fuse, llvm, matmul, runtime, scalars  # noqa: F401 (conv and matmul enter EMIT)
+from . import conv, externals, fuse, llvm, matmul, runtime, scalars, scatter  # noqa: F401 (some only enter EMIT)
 from .arrays import Array, External, Point, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module

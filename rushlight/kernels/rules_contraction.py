@@ -22,7 +22,7 @@ def product(make: Maker, a: Array, b: Array) -> Array:
         # One tall product instead of a batch of low ones.
         return make.reshape(product(make, make.reshape(a, (-1, k)), b), (*batch, m, n))
     if m == 1 or n == 1:
-        return dots(make, a, b)
+        return dots(make, make.expand(a, (*batch, m, k)), make.expand(b, (*batch, k, n)))
     return make.external("matmul", [make.expand(a, (*batch, m, k)), make.expand(b, (*batch, k, n))], (*batch, m, n), a.dtype)
 
 

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..core import dtypes
-from ..ops import record
+from ..ops import pooling, record
 from . import scalars
 from .arrays import Array
 from .make import Maker, Unsupported
-from .rules import RULES, clamp, floating, leaky_relu, mean, rule, softplus, squeeze_dims, sum, var, where
+from .rules import RULES, clamp, floating, leaky_relu, mean, rule, softplus, squeeze_dims, sum, var, variance_arguments, where
+from .rules_convolution import parameters as convolution_parameters
+from .rules_nn import attention_arguments
 
 RULES["_sum_all"] = lambda make, input: sum(make, input)
 RULES["_sum_dims"] = lambda make, input, dim, keepdim=False: sum(make, input, dim, keepdim)
@@ -29,6 +31,7 @@ RULES["_hardtanh"] = lambda make, input, low, high: clamp(make, input, low, high
 RULES["_leaky_relu"] = lambda make, input, slope: leaky_relu(make, input, slope)
 RULES["_softplus"] = lambda make, input, beta, threshold: softplus(make, input, beta, threshold)
 RULES["_silu"] = lambda make, input: make.point("mul", floating(make, input), make.float_point("sigmoid", input))
+RULES["sgn"] = RULES["sign"]
 RULES["deg2rad"] = lambda make, input: make.float_point("mul", floating(make, input), math.pi / 180)
 RULES["rad2deg"] = lambda make, input: make.float_point("mul", floating(make, input), 180 / math.pi)
 
@@ -207,7 +210,8 @@ class Symbol:
         return self.shape if dim is None else self.shape[dim]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name not in RULES and name not in record.REGISTRY:
+        writes = name.endswith("_")
+        if name.startswith("__") or writes or name not in RULES and name not in record.REGISTRY:
             raise Unsupported(f"a composite that uses .{name}")
         return lambda *args, **kwargs: apply(self.make, name, self, *args, **kwargs)
 
@@ -396,6 +400,108 @@ def pow_direct(make: Maker, input: Any, exponent: Any, out: None = None) -> Any:
     return apply(make, "_pow" if type(exponent) is Symbol or type(input) is not Symbol else "_pow_scalar", input, exponent)
 
 
+def statistic_direct(primitive: str) -> Callable:
+    def run(make: Maker, input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = 1) -> Any:
+        dim, unbiased = variance_arguments(dim, unbiased)
+        correction = correction if unbiased is None else int(unbiased)
+        return apply(make, primitive, input, make.dims(input.array, dim), correction, keepdim)
+    return run
+
+
+def joined_direct(primitive: str) -> Callable:
+    def run(make: Maker, tensors: Any, dim: int = 0, *, out: None = None) -> Any:
+        tensors = list(tensors)
+        ndim = tensors[0].ndim + (primitive == "_stack")
+        return apply(make, primitive, tensors, dim % ndim)
+    return run
+
+
+def convolution_direct(make: Maker, input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                       groups: int = 1) -> Any:
+    if input.ndim != weight.ndim:
+        raise Unsupported("a convolution without a batch")
+    p = convolution_parameters(input.array, weight.array, stride, padding, dilation, groups)
+    return apply(make, "_convolution", input, weight, bias, p.stride, tuple(zip(p.before, p.after)), p.dilation, groups)
+
+
+def where_direct(make: Maker, condition: Any, input: Any = None, other: Any = None) -> Any:
+    if input is None:
+        raise Unsupported("where with one argument")
+    return apply(make, "_where", condition, input, other)
+
+
+def split_direct(make: Maker, tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
+    d = make.dim(tensor.array, dim)
+    n, size = tensor.shape[d], split_size_or_sections
+    sizes = [builtins.min(size, n - i) for i in range(0, n, size)] if isinstance(size, int) else list(size)
+    return apply(make, "_split", tensor, tuple(sizes), d)
+
+
+def chunk_direct(make: Maker, input: Any, chunks: int, dim: int = 0) -> Any:
+    return split_direct(make, input, -(-input.shape[make.dim(input.array, dim)] // chunks), dim)
+
+
+def cross_entropy_direct(make: Maker, input: Any, target: Any, weight: Any = None, size_average: None = None, ignore_index: int = -100,
+                         reduce: None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
+    if label_smoothing or weight is not None or size_average is not None or reduce is not None or input.ndim < 2:
+        raise Unsupported("a weighted or smoothed cross entropy")
+    if input.ndim == 2:
+        return apply(make, "_cross_entropy", input, target, None, ignore_index, reduction)
+    return apply(make, "_nll_loss2d", apply(make, "_log_softmax", input, 1), target, None, ignore_index, reduction)
+
+
+def nll_direct(make: Maker, input: Any, target: Any, weight: Any = None, size_average: None = None, ignore_index: int = -100,
+               reduce: None = None, reduction: str = "mean") -> Any:
+    if size_average is not None or reduce is not None:
+        raise Unsupported("old arguments")
+    return apply(make, "_nll_loss" if input.ndim == 2 else "_nll_loss2d", input, target, weight, ignore_index, reduction)
+
+
+def embedding_direct(make: Maker, input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
+                     scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+    if max_norm is not None or sparse:
+        raise Unsupported("an embedding that renormalises")
+    padding = -1 if padding_idx is None else padding_idx % weight.shape[0]
+    return apply(make, "_embedding", weight, input, padding, scale_grad_by_freq)
+
+
+def attention_direct(make: Maker, *args: Any, **kwargs: Any) -> Any:
+    return apply(make, "_attention", *attention_arguments(*args, **kwargs))
+
+
+def pool_direct(name: str, n: int) -> Callable:
+    def run(make: Maker, input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+            return_indices: bool = False) -> Any:
+        if return_indices:
+            raise Unsupported("pooling with indices")
+        kernel, steps, pads, spread = pooling.window_arguments(name, n, kernel_size, stride, padding, dilation)
+        size = pooling.pooled_size(input.shape[-n:], kernel, steps, pads, spread, ceil_mode)
+        return apply(make, f"_{name}", input, size, kernel, steps, pads, spread)
+    return run
+
+
+def batch_norm_direct(make: Maker, input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+                      training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Any:
+    if not training:
+        return apply(make, "_fixed_norm", input, weight, bias, running_mean, running_var, eps)
+    average, variance = apply(make, "_batch_statistics", input)
+    if running_mean is not None:
+        count = input.array.size // input.shape[1]
+        if momentum is None or count < 2 or running_mean.array.dtype != input.array.dtype:
+            raise Unsupported("a cumulative average")
+        fresh = make.point("mul", variance.array, count / (count - 1))
+        for running, value in ((running_mean, average.array), (running_var, fresh)):
+            moved = make.point("add", make.point("mul", running.array, 1 - momentum), make.point("mul", value, momentum))
+            make.effects.append((running.array, moved))
+    return apply(make, "_batch_norm", input, weight, bias, average, variance, eps)
+
+
+def dropout_direct(make: Maker, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    if training and p or inplace:
+        raise Unsupported("dropout draws random numbers")
+    return input
+
+
 # Composites whose bodies look at Tensors' insides: what they come to.
 DIRECT: dict[str, Callable] = {
     "to": to_direct, "reshape": shaped, "view": shaped, "matmul": matmul_direct, "mm": matmul_direct, "linear": linear_direct,
@@ -408,6 +514,17 @@ DIRECT: dict[str, Callable] = {
     "double": lambda make, input: to_direct(make, input, dtypes.float64),
     "bfloat16": lambda make, input: to_direct(make, input, dtypes.bfloat16),
     "half": lambda make, input: to_direct(make, input, dtypes.float16),
+    "var": statistic_direct("_var"), "std": statistic_direct("_std"), "cat": joined_direct("_cat"), "stack": joined_direct("_stack"),
+    "conv1d": convolution_direct, "conv2d": convolution_direct, "conv3d": convolution_direct, "where": where_direct,
+    "split": split_direct, "chunk": chunk_direct, "cross_entropy": cross_entropy_direct, "nll_loss": nll_direct,
+    "embedding": embedding_direct, "scaled_dot_product_attention": attention_direct, "max_pool2d": pool_direct("max_pool2d", 2),
+    "max_pool3d": pool_direct("max_pool3d", 3), "batch_norm": batch_norm_direct, "dropout": dropout_direct,
+    "mse_loss": lambda make, input, target, size_average=None, reduce=None, reduction="mean", weight=None: apply(
+        make, "_mse_loss", input, target, reduction),
+    "add": lambda make, input, other, alpha=1, out=None: apply(
+        make, "_add", input, other if alpha == 1 else apply(make, "mul", other, alpha)),
+    "sub": lambda make, input, other, alpha=1, out=None: apply(
+        make, "_sub", input, other if alpha == 1 else apply(make, "mul", other, alpha)),
     "masked_fill": direct("_masked_fill"), "gelu": lambda make, input, approximate="none": apply(make, "_gelu", input, approximate),
     "silu": lambda make, input, inplace=False: apply(make, "_silu", input),
 }

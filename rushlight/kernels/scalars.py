@@ -120,6 +120,8 @@ TABLE: dict[str, Scalar] = {
     "copysign": Scalar(lambda a, b: a.copysign(b), np.copysign),
     "sigmoid": Scalar(mathematics("sigmoid"), np_sigmoid, 20),
     "signbit": Scalar(lambda a: a.bitcast(a.type.integer.element) < 0, np.signbit),
+    # Its first argument, which must count from 0 to below the second; else the program reports a fault (emit.py).
+    "checked": Scalar(lambda a, n: a, lambda a, n: a),
     "any": Scalar(lambda a, b: a | b, np.logical_or), "all": Scalar(lambda a, b: a & b, np.logical_and),
     "sum": Scalar(add, np.add), "prod": Scalar(mul, np.multiply), "amax": Scalar(maximum, np.maximum),
     "amin": Scalar(minimum, np.minimum),
