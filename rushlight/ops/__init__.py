@@ -13,6 +13,7 @@ from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"rushlight\.")
 attach_all()
 functional.publish()
+from . import aliases
 
 INF, NAN, PI, E = math.inf, math.nan, math.pi, math.e
 

@@ -11,6 +11,7 @@ from ..tensor import wrap
 from .matrix_checks import SINGULAR, mh, named, need_float, need_matrix, need_square, refuse
 from .record import composite, primitive
 from .statistics import finish
+from .triangular import flat_batch
 
 
 def all_finite(input):
@@ -396,8 +397,7 @@ def minor_of(matrix):
 
 def cholesky_info(input):
     """For each matrix of the lower triangles: the order of the minor at which it fails, or 0."""
-    flat = input.reshape(-1, *input.shape[-2:])
-    return np.array([minor_of(matrix) for matrix in flat], np.int32).reshape(input.shape[:-2])
+    return np.array([minor_of(matrix) for matrix in flat_batch(input, 2)], np.int32).reshape(input.shape[:-2])
 
 
 def cholesky_kernel(input, upper):

@@ -11,7 +11,7 @@ from .dispatch import scalar_name
 from .matrix_checks import counting, mh, named, need_float, need_matrix, need_same_dtype, need_square, refuse
 from .record import composite, primitive
 from .statistics import finish
-from .triangular import apply_householder, factor_ldl, factor_lu, householder_columns, permutation_of, substitute, take_rows
+from .triangular import apply_householder, factor_ldl, factor_lu, flat_batch, householder_columns, permutation_of
 
 
 @composite("")
@@ -154,12 +154,9 @@ def lu(input, pivot=True, get_infos=False, out=None):
     tensor([1, 2], dtype=torch.int32)
     """
     packed, pivots, info = linalg_lu_factor_ex(input, pivot=pivot, check_errors=not get_infos)
-    result = (packed, pivots, info) if get_infos else (packed, pivots)
-    if out is not None:
-        for target, tensor in zip(out, result):
-            target.copy_checked(tensor)
-        return out
-    return result
+    if get_infos:
+        return named("_lu_with_info", ("LU", "pivots", "info"), (packed, pivots, info), out)
+    return tuple(named("lu", ("LU", "pivots"), (packed, pivots), out))
 
 
 @primitive(outputs=2, tensors=("input",), differentiable=(0, 1), where="", complex_rule=True, node="LuUnpackBackward0",
@@ -218,7 +215,7 @@ def check_pivots(pivots, packed, used=True):
 
 
 def ldl_arrays(array, hermitian):
-    flat = array.reshape(-1, *array.shape[-2:])
+    flat = flat_batch(array, 2)
     parts = [factor_ldl(matrix, hermitian) for matrix in flat]
     batch, size = array.shape[:-2], array.shape[-1]
     factor = np.array([part[0] for part in parts], array.dtype).reshape(array.shape)
@@ -303,9 +300,9 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
     if order.size and (order == 0).any() | (np.abs(order) > LD.shape[-1]).any():
         raise RuntimeError(f"{name}: pivots must be between 1 and LD.size(-1), or their negatives for 2x2 blocks")
     batch = np.broadcast_shapes(LD.shape[:-2], B.shape[:-2])
-    factors = np.broadcast_to(LD._array, (*batch, *LD.shape[-2:])).reshape(-1, *LD.shape[-2:])
-    orders = np.broadcast_to(order, (*batch, order.shape[-1])).reshape(-1, order.shape[-1])
-    rights = np.broadcast_to(B._array, (*batch, *B.shape[-2:])).reshape(-1, *B.shape[-2:])
+    factors = flat_batch(np.broadcast_to(LD._array, (*batch, *LD.shape[-2:])), 2)
+    orders = flat_batch(np.broadcast_to(order, (*batch, order.shape[-1])), 1)
+    rights = flat_batch(np.broadcast_to(B._array, (*batch, *B.shape[-2:])), 2)
     solved = [ldl_apply(f, p, b, hermitian) for f, p, b in zip(factors, orders, rights)]
     return finish(wrap(np.array(solved, B._array.dtype).reshape(*batch, *B.shape[-2:])), out)
 

@@ -5,6 +5,7 @@ from ..core import dtypes
 from ..core.errors import LinAlgError
 from .dispatch import result_type_of, scalar_name
 from .record import composite
+from .triangular import flat_batch
 
 
 @composite("")
@@ -82,7 +83,7 @@ def refuse(name, kind, info):
 def each(function, arrays, count):
     """`function` on each matrix of broadcast batches where the whole batch failed; results stacked. ndarrays."""
     batch = np.broadcast_shapes(*(array.shape[:-2] for array in arrays))
-    flat = [np.broadcast_to(array, batch + array.shape[-2:]).reshape(-1, *array.shape[-2:]) for array in arrays]
+    flat = [flat_batch(np.broadcast_to(array, batch + array.shape[-2:]), 2) for array in arrays]
     results = [function(*matrices) for matrices in zip(*flat)]
     if count == 1:
         return np.stack(results).reshape(batch + results[0].shape)

@@ -357,6 +357,7 @@ def linalg_vander(x, *, N=None):
         raise RuntimeError("linalg.vander: Expected a numeric tensor. Got Bool")
     if x.ndim == 0 and N is None or N is not None and operator.index(N) <= 1:
         raise RuntimeError("N must be greater than 1.")
+    x = x.unsqueeze(0) if not x.ndim else x
     count = x.shape[-1] if N is None else operator.index(N)
     ones = wrap(np.ones((*x.shape, 1), x._array.dtype), kind)
     if count <= 1:

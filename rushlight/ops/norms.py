@@ -158,7 +158,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 
 
 @composite("torch method inplace")
-def renorm(input, p, dim, maxnorm):
+def renorm(input, p, dim, maxnorm, *, out=None):
     """Each slice along a dim scaled down to a p-norm of at most `maxnorm`.
 
     >>> import rushlight as torch
@@ -174,4 +174,4 @@ def renorm(input, p, dim, maxnorm):
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     dim = wrap_dim(dim, input.ndim)
     size = vector_norm_of(input, p, tuple(d for d in range(input.ndim) if d != dim), True)
-    return input * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0).to(input._dtype)
+    return finish(input * where(size > maxnorm, maxnorm / (size + 1e-7), 1.0).to(input._dtype), out)

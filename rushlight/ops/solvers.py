@@ -9,9 +9,7 @@ from ..core import dtypes
 from ..core.errors import LinAlgError
 from ..core.size import broadcast_shapes
 from ..tensor import Tensor, wrap
-
 from .dispatch import scalar_name
-
 from .matrix_checks import counting, each, mh, named, need_float, need_matrix, need_same_dtype, need_square, refuse
 from .pointwise import where
 from .record import composite, primitive
@@ -320,13 +318,13 @@ def lu_apply(packed, order, b, adjoint):
     return _take_rows(x, np.argsort(order, axis=-1))
 
 
+def inverse_order(order):
+    return np.argsort(order, axis=-1)
+
+
 @primitive(where="", node="LinalgLuSolveBackward0", complex_rule=True, kernel=take_rows,
            grad=dict(input=lambda g, input_shape, order: summed_to(_take_rows(g, inverse_order(order)), input_shape)))
 def _take_rows(input, order): ...
-
-
-def inverse_order(order):
-    return np.argsort(order, axis=-1)
 
 
 @composite("torch method")
@@ -353,6 +351,14 @@ def cofactors_kernel(input):
     return np.conjugate(phase)[..., None, None] * ((left * others[..., None, :]) @ right)
 
 
+def is_well_conditioned(input):
+    array = getattr(input, "_array", input)
+    if not array.size or not np.isfinite(array).all():
+        return True
+    values = np.linalg.svd(array, compute_uv=False)
+    return bool((values[..., -1] > values[..., 0] * 100 * np.finfo(array.dtype).eps).all())
+
+
 @composite("")
 def det_grad(g, input, out):
     """g conj(det) A^-H; by cofactors where a matrix of the batch is singular or nearly so."""
@@ -360,14 +366,6 @@ def det_grad(g, input, out):
     if is_well_conditioned(input):
         return scale * unsqueeze(unsqueeze(conj(out), -1), -1) * mh(_linalg_inv(input))
     return scale * cofactors(input)
-
-
-def is_well_conditioned(input):
-    array = getattr(input, "_array", input)
-    if not array.size or not np.isfinite(array).all():
-        return True
-    values = np.linalg.svd(array, compute_uv=False)
-    return bool((values[..., -1] > values[..., 0] * 100 * np.finfo(array.dtype).eps).all())
 
 
 @composite("", raw=cofactors_kernel)
@@ -635,12 +633,13 @@ def linalg_lstsq(A, B, rcond=None, *, driver=None, out=None):
     values = np.linalg.svd(a._array, compute_uv=False) if a.numel() else np.zeros((*batch, 0), a._array.real.dtype)
     found = np.count_nonzero(values > cut * values[..., :1], axis=-1) if a.numel() else np.zeros(batch)
     real = values.dtype
-    residuals = np.zeros(0, real)
     if rows > columns and driver != "gelsy" and (driver == "gels" or (found == columns).all()):
-        gap = right._array - a._array @ solution._array
-        residuals = (gap.real ** 2 + gap.imag ** 2).sum(-2).astype(real)
+        gap = right - a @ solution
+        residuals = (gap.abs() if gap._dtype.is_complex else gap).square().sum(-2)
+    else:
+        residuals = solution.flatten()[:0].abs()  # PyTorch's residuals require a gradient, also when there are none
     rank = np.asarray(found, np.int64) if driver != "gels" else np.zeros(0, np.int64)
     if vector:
         solution = solution.squeeze(-1)
     return named("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"),
-                 (solution, wrap(residuals), wrap(rank), wrap(values if driver in ("gelsd", "gelss") else np.zeros(0, real))), out)
+                 (solution, residuals, wrap(rank), wrap(values if driver in ("gelsd", "gelss") else np.zeros(0, real))), out)

@@ -7,6 +7,14 @@ import numpy as np
 BLOCK = 48  # columns of a panel; the rest of a large matrix is updated by one product per panel
 
 
+def flat_batch(array, tail):
+    """The batch as one dim before the last `tail` dims, sizes of 0 included."""
+    count = 1
+    for size in array.shape[:array.ndim - tail]:
+        count *= size
+    return array.reshape(count, *array.shape[array.ndim - tail:])
+
+
 def cabs(x):
     """LAPACK's measure of a pivot: |re| + |im|."""
     return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
@@ -15,7 +23,7 @@ def cabs(x):
 def factor_lu(a):
     """Packed L and U, pivots (1-based, int32) and info (first zero on U's diagonal, or 0) of (..., m, n)."""
     batch, (rows, columns) = a.shape[:-2], a.shape[-2:]
-    lu = np.array(a, order="C").reshape(-1, rows, columns)
+    lu = flat_batch(np.array(a, order="C"), 2)
     count, rank = len(lu), min(rows, columns)
     pivots = np.zeros((count, rank), np.int32)
     info = np.zeros(count, np.int32)
@@ -46,7 +54,7 @@ def factor_lu(a):
 
 def permutation_of(pivots, rows):
     """The row order that LAPACK's exchanges lead to: (P^T A)[i] = A[order[i]]."""
-    batch, flat = pivots.shape[:-1], pivots.reshape(-1, pivots.shape[-1])
+    batch, flat = pivots.shape[:-1], flat_batch(pivots, 1)
     order = np.tile(np.arange(rows), (len(flat), 1))
     each = np.arange(len(flat))
     for k in range(flat.shape[-1]):
