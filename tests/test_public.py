@@ -1,0 +1,60 @@
+"""The names that programs use: of PyTorch's 600 most used ones all are here, but for those that ABSENT lists with the reason."""
+import importlib
+from pathlib import Path
+
+import pytest
+
+import rushlight
+
+NAMES = [line for line in Path(__file__).with_name("public_names.txt").read_text().split("\n") if line and not line.startswith("#")]
+
+# Not here, and why; a first word covers all below it.
+ABSENT = {
+    "torch.distributed": "training on several machines", "torch.distributions": "not built yet", "torch.hub": "opens the network",
+    "torch.multiprocessing": "not built yet", "torch.onnx": "comes with export", "torch.profiler": "not built yet",
+    "torch.jit": "comes with export", "torch.testing": "not built yet", "torch.utils.tensorboard": "needs TensorBoard",
+    "torch.utils._pytree": "private", "torch.sparse_coo_tensor": "sparse tensors", "torch.Tensor.to_dense": "sparse tensors",
+    "torch.Tensor.coalesce": "sparse tensors", "torch.Tensor.indices": "sparse tensors", "torch.Tensor.values": "sparse tensors",
+    "torch.optim.Optimizer.param_groups": "an attribute of instances", "torch.GradScaler": "not built yet",
+}
+
+
+def reach(name):
+    found, path = rushlight, "rushlight"
+    for part in name.split(".")[1:]:
+        path = f"{path}.{part}"
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            found = importlib.import_module(path)
+    return found
+
+
+def is_absent(name):
+    return any(name == word or name.startswith(word + ".") for word in ABSENT)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not is_absent(name)])
+def test_the_name_is_here(name):
+    reach(name)
+
+
+def test_what_is_listed_as_absent_is():
+    here = []
+    for name in filter(is_absent, NAMES):
+        try:
+            reach(name)
+        except (AttributeError, ImportError, NotImplementedError):
+            continue
+        here.append(name)
+    # a listed namespace may have some of its names; a listed name itself may not be here
+    assert not [name for name in here if name in ABSENT and not any(n.startswith(name + ".") for n in NAMES)], here
+
+
+def test_a_name_that_is_not_here_is_answered_with_the_nearest_that_is():
+    with pytest.raises(AttributeError, match="Did you mean: 'zeros'"):
+        rushlight.zerso  # noqa: B018
+
+
+def test_dir_and_star_show_the_public_names():
+    assert {"Tensor", "nn", "optim", "zeros", "float32", "no_grad", "save"} <= set(dir(rushlight))
