@@ -3,7 +3,7 @@ import math
 import warnings
 
 from . import dispatch, pointwise, view, reduction, contraction, convert, creation
-from . import splitting, indexing, joining, gathering, extrema, random, complex, shaping, arranging, selecting, statistics, scans, sorting, numbers, norms, searching, windows, importing, storage
+from . import splitting, indexing, joining, gathering, extrema, random, complex, shaping, arranging, selecting, aggregation, scans, sorting, numeric, norms, searching, windows, importing, storage
 from . import factors, decompositions, solvers, matrix_norms, matrix_products, lowrank
 from . import activation, softmax, linear, dropout, loss, class_loss, normalization, convolution, pooling, embedding, attention, resampling, adaptive_pooling
 from . import padding, patches, grid, functional

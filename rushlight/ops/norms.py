@@ -8,7 +8,7 @@ from .dispatch import scalar_name
 from .pointwise import where
 from .record import composite, primitive
 from .reduction import sum
-from .statistics import finish, spread_dims
+from .aggregation import finish, spread_dims
 from .view import _permute, reshape, unsqueeze
 
 

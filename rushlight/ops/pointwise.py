@@ -1135,18 +1135,18 @@ def reflected_power(self, base):
 
 
 def reflected_division(self, other):
-    return mul(reciprocal(self), other) if isinstance(other, (int, float, complex)) else NotImplemented
+    return mul(reciprocal(self), other) if isinstance(other, (int, float, complex, Tensor)) else NotImplemented
 
 
 def number_for(op):
     """`number op tensor` for ops whose record takes a number first."""
     def operator(self, other):
-        return op(other, self) if isinstance(other, (int, float, complex)) else NotImplemented
+        return op(other, self) if isinstance(other, (int, float, complex, Tensor)) else NotImplemented
     return operator
 
 
 Tensor.__pow__, Tensor.__rpow__ = power_operator, reflected_power
-Tensor.__rtruediv__ = reflected_division
+Tensor.__rtruediv__ = Tensor.__rdiv__ = reflected_division
 Tensor.__rfloordiv__, Tensor.__rmod__ = number_for(floor_divide), number_for(remainder)
 Tensor.__rlshift__, Tensor.__rrshift__ = number_for(bitwise_left_shift), number_for(bitwise_right_shift)
 Tensor.__pos__ = positive

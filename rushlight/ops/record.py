@@ -166,9 +166,9 @@ def composite(where="torch method", raw=None):
 
 
 def apart(name, where="torch"):
-    """A public function of a name that means something else in rules (`range`, `asarray`): they never see it."""
+    """A public function of a name that means something else in rules (`range`, `asarray`, `nn.functional.unfold`): they never see it."""
     def make(function):
         function.__name__ = function.__qualname__ = name
-        REGISTRY[name] = function.op_record = Composite(function, where)
+        REGISTRY[f"{where.split()[0]}.{name}"] = function.op_record = Composite(function, where)
         return function
     return make

@@ -8,7 +8,7 @@ from .dispatch import result_type_of, scalar_name, write_out
 from .extrema import refuse_complex
 from .pointwise import logical_xor, where
 from .record import composite, primitive
-from .statistics import finish
+from .aggregation import finish
 from .view import _slice, select, unsqueeze
 
 

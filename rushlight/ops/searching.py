@@ -7,7 +7,7 @@ from ..core.size import wrap_dim
 from ..tensor import Tensor, wrap
 from .dispatch import result_type_of, scalar_name, write_out
 from .record import composite
-from .statistics import finish
+from .aggregation import finish
 
 # Places in sorted sequences.
 

@@ -14,7 +14,7 @@ from .extrema import check_not_empty, picker, refuse_complex, share_evenly
 from .gathering import gather
 from .pointwise import ceil, floor, lerp, where
 from .record import composite, primitive
-from .statistics import finish
+from .aggregation import finish
 from .view import _permute, reshape, unsqueeze
 
 

@@ -8,7 +8,7 @@ from .complex import imag, real
 from .dispatch import result_type_of, scalar_name, write_out
 from .pointwise import mul
 from .record import composite, pointwise, primitive
-from .statistics import finish
+from .aggregation import finish
 
 
 def question(name, kernel, text, example, where="torch method"):
