@@ -10,7 +10,7 @@ from ..core.errors import LinAlgError
 from ..tensor import wrap
 from .matrix_checks import SINGULAR, mh, named, need_float, need_matrix, need_square, refuse
 from .record import composite, primitive
-from .statistics import finish
+from .aggregation import finish
 from .triangular import flat_batch
 
 

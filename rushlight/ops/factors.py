@@ -10,7 +10,7 @@ from ..tensor import wrap
 from .dispatch import scalar_name
 from .matrix_checks import counting, mh, named, need_float, need_matrix, need_same_dtype, need_square, refuse
 from .record import composite, primitive
-from .statistics import finish
+from .aggregation import finish
 from .triangular import apply_householder, factor_ldl, factor_lu, flat_batch, householder_columns, permutation_of
 
 

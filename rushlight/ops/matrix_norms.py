@@ -11,7 +11,7 @@ from .norms import vector_norm_of
 from .pointwise import where
 from .record import composite
 from .solvers import inverse_with_info
-from .statistics import finish
+from .aggregation import finish
 
 
 def check_norm_dtype(dtype, own, name):

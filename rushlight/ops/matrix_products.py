@@ -13,7 +13,7 @@ from .matrix_checks import mh, need_float, need_same_dtype, need_square, refuse
 from .record import composite, primitive
 from .shaping import diagonal
 from .solvers import inverse_with_info, linalg_solve
-from .statistics import finish
+from .aggregation import finish
 
 
 @composite("linalg")

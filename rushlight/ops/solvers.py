@@ -13,7 +13,7 @@ from .dispatch import scalar_name
 from .matrix_checks import counting, each, mh, named, need_float, need_matrix, need_same_dtype, need_square, refuse
 from .pointwise import where
 from .record import composite, primitive
-from .statistics import finish
+from .aggregation import finish
 from .triangular import factor_lu, permutation_of, substitute, take_rows
 
 
