@@ -321,6 +321,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     """
     if training and input.ndim > 1 and input.numel() // max(input.shape[1], 1) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
+    if eps < 0 or training and eps <= 0:
+        raise ValueError(f"batch_norm eps must be {'positive during training' if training else 'non-negative'}, but got {eps}")
     return torch_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
