@@ -343,7 +343,7 @@ def _as_strided(input, size, stride, storage_offset):
         return np.ndarray(size, input.dtype, whole, storage_offset * item, tuple(step * item for step in stride))
     at = low + storage_offset * item - input.__array_interface__["data"][0]
     start = Window(input, at)
-    return np.lib.stride_tricks.as_strided(np.asarray(start), size, tuple(step * item for step in stride))
+    return np.lib.stride_tricks.as_strided(np.asarray(start).view(input.dtype), size, tuple(step * item for step in stride))
 
 
 class Window:
