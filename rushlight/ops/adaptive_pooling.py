@@ -175,7 +175,7 @@ def _fractional_indices(input, samples, kernel, size):
     spatial, lead = input.shape[-n:], input.shape[:-n]
     planes = product(lead)
     flat = input.reshape(planes, product(spatial))
-    numbers = samples.reshape(planes, n)
+    numbers = samples.reshape(-1, n)[:planes]  # PyTorch takes the first sample of a batch too many
     if n == 2:
         numbers = numbers[:, ::-1]  # PyTorch draws the width first
     position = 0
