@@ -215,10 +215,12 @@ class Tensors(Calls):
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """Record a call of a public tensor function and compute it on the stand-ins."""
-        name = getattr(function, "__name__", "")
+        name = public_name(function)
         args = tuple(self.argument(arg) for arg in args)
         kwargs = {key: self.argument(item) for key, item in kwargs.items()}
         module = getattr(function, "__module__", None) or ""
+        if module.startswith("rushlight.autograd") and name != "apply":
+            raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history")
         if module.startswith("rushlight.core"):
             return self.call_core(function, args, kwargs)
         if name == "__torch_function__" or name in VALUES:
@@ -253,8 +255,8 @@ class Tensors(Calls):
         return self.record(function, args, kwargs, result, seen)
 
     def record(self, function: Any, args: Any, kwargs: dict, result: Any, seen: list) -> Any:
-        if not contains_tensor(result) and result is not None:
-            if seen or not (type(result) in SCALARS or is_library(type(result))):
+        if not contains_tensor(result) and function not in (operator.setitem, operator.delitem):
+            if result is None or seen or not (type(result) in SCALARS or is_library(type(result))):
                 raise Break("Data-dependent value", f"{getattr(function, '__name__', function)} gives Python a value computed from a tensor")
             return result
         node = self.graph.call_function(function, self.to_nodes(args), self.to_nodes(kwargs))
@@ -512,6 +514,19 @@ def has_mask(index: Any) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     return any(isinstance(part, Tensor) and part._dtype.name in ("bool", "uint8") and part._array.ndim > 0 or
                (isinstance(part, Tensor) and part._dtype.name == "bool") for part in parts)
+
+
+_names: dict[int, str] = {}
+
+
+def public_name(function: Any) -> str:
+    """The name under which a method of Tensor is known; some are written under another."""
+    if not _names:
+        for name in (*VALUES, *ACTS, *SHAPED_BY_VALUES, *FACTS):
+            found = Tensor.__dict__.get(name)
+            if isinstance(found, FunctionType):
+                _names.setdefault(id(found), name)
+    return _names.get(id(function)) or getattr(function, "__name__", "")
 
 
 def placeholder_name(name: str) -> str:
