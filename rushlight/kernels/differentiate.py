@@ -12,6 +12,7 @@ from typing import Any
 from ..autograd.function import Function
 from ..core import dtypes
 from ..graph import Node, map_nodes
+from ..graph.node import target_name
 from ..tensor import Tensor, bump, wrap
 from . import program, scalars
 from .arrays import Array, External, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
@@ -248,8 +249,12 @@ def differentiate(module: Any, known: dict[Node, Any], constants: dict[Node, Any
             symbol = Symbol(make, make.intern(Source, f"in{len(inputs)}", info.shape, info.dtype, info.strides, 0))
             inputs.append((node, symbol))
             env[node] = symbol
+        elif node.op.startswith("call") and target_name(node.target).endswith("_") and not target_name(node.target).endswith("__"):
+            env[node] = written(make, node, env, examples)
         elif node.op != "output":
             name = name_of(node)
+            if node.is_impure() and name != "dropout":
+                raise Unsupported(f"{target_name(node.target)} acts on more than its result")
             if name is None:
                 raise Unsupported(f"no rule for {node.target}")
             args, kwargs = map_nodes(node.args, env.__getitem__), map_nodes(node.kwargs, env.__getitem__)
@@ -266,6 +271,32 @@ def differentiate(module: Any, known: dict[Node, Any], constants: dict[Node, Any
     tangents = [Symbol(make, make.intern(Source, f"g{i}", o.shape, o.array.dtype, contiguous(o.shape), 0)) for i, o in enumerate(outputs)]
     grads = backward(make, tape, outputs, [t if d else None for t, d in zip(tangents, differentiable)], wanted)
     return assembled(make, module, result, nodes, outputs, inputs, placeholders, constants, tangents, wanted, grads, differentiable)
+
+
+def written(make: Maker, node: Node, env: dict[Node, Any], examples: dict[Node, Tensor]) -> Symbol:
+    """A write into a whole input that needs no gradient (a counter, a running value): its new value, stored when the graph ran."""
+    args, kwargs = map_nodes(node.args, env.__getitem__), map_nodes(node.kwargs, env.__getitem__)
+    target = args[0]
+    owners = [n for n, value in env.items() if value is target]
+    if not any(n in examples and not examples[n]._requires_grad for n in owners):
+        raise Unsupported(f"{target_name(node.target)} writes into something computed")
+    source = next((o for o, v in make.effects if v is target.array), target.array)
+    others = [value for value in env.values() if type(value) is Symbol and value is not target]
+    if not isinstance(source, Source) or any(isinstance(v.array, Source) and v.array.buffer == source.buffer for v in others):
+        raise Unsupported(f"{target_name(node.target)} writes into what has views")
+    tape, make.tape = make.tape, None
+    try:
+        value = bare(apply(make, target_name(node.target)[:-1], *args, **kwargs))
+    finally:
+        make.tape = tape
+    if value.shape != target.shape:
+        raise Unsupported(f"{target_name(node.target)} changes the shape")
+    value = make.cast(value, source.dtype)
+    make.effects = [(o, v) for o, v in make.effects if o is not source] + [(source, value)]
+    fresh = Symbol(make, value)
+    for owner in owners:
+        env[owner] = fresh
+    return fresh
 
 
 def operation(make: Maker, name: str, args: tuple, kwargs: dict) -> Any:

@@ -355,7 +355,7 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     Inputs of other shapes or dtypes raise ValueError; other strides cost a copy.  Without a JIT, or for graphs that
     write in place, it is the module's own `forward`.
     """
-    if not llvm.available() or any(map(writes, module.graph.nodes)):
+    if not llvm.available():
         return module.forward
     lowering = Lowering(module, list(example_inputs))
     if not lowering.native:
@@ -364,6 +364,8 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
         trained = training(module, lowering, list(example_inputs))
         if trained is not None:
             return trained
+    if any(map(writes, module.graph.nodes)):
+        return module.forward
     lowered = Program(module, lowering)
     run = lowered.fast() or lowered
     if run is not lowered:

@@ -277,7 +277,10 @@ def noted(make: Maker, op: Any, args: tuple, kwargs: dict) -> Any:
     if op.name not in RULES:
         raise Unsupported(f"no rule for {op.name}")
     bound = dict(op.defaults) | dict(zip(op.positional, args)) | kwargs
-    if set(bound) - set(op.params):
+    for name in ("inplace", "out"):
+        if name not in op.params and not bound.get(name):
+            bound.pop(name, None)
+    if set(bound) - set(op.params) or len(args) > len(op.positional):
         raise Unsupported(f"arguments of {op.name}")
     unwrapped = {key: bare(value) for key, value in bound.items()}
     result = symbols(make, RULES[op.name](make, *[unwrapped[key] for key in op.params if key in unwrapped]))
@@ -545,6 +548,8 @@ def body(make: Maker, function: types.FunctionType) -> types.FunctionType:
     scope = dict(function.__globals__)
     for name in record.names_used(function.__code__):
         found = scope.get(name)
+        if isinstance(getattr(builtins, name, None), type) and getattr(found, "op_record", None) is None:
+            continue  # `float` and `range` are ops too, but in a body they are Python's
         if getattr(found, "op_record", None) is not None or found is None and name in record.REGISTRY:
             scope[name] = Named(make, name, getattr(builtins, name, None))
         elif isinstance(scope.get(name), types.FunctionType) and scope[name].__module__.startswith("rushlight.ops"):
@@ -577,16 +582,22 @@ class Helper:
         return body(self.make, self.function)(*args, **kwargs)
 
 
+def deep(function: Callable, value: Any) -> Any:
+    """`function` of a value, or of the items of a list or tuple."""
+    return type(value)([function(item) for item in value]) if type(value) in (tuple, list) else function(value)
+
+
 def composite_rule(name: str) -> Callable | None:
     """A rule for a composite that has none: its body."""
     found = record.REGISTRY.get(name)
-    if found is None or found.kind != "composite":
+    if (found is None or found.kind != "composite") and name not in DIRECT:
         return None
 
     def run(make: Maker, *args: Any, **kwargs: Any) -> Any:
         wrap = lambda value: Symbol(make, value) if isinstance(value, Array) else value  # noqa: E731
         try:
-            result = apply(make, name, *map(wrap, args), **{key: wrap(value) for key, value in kwargs.items()})
+            symbolic = [deep(wrap, arg) for arg in args], {key: deep(wrap, value) for key, value in kwargs.items()}
+            result = DIRECT[name](make, *symbolic[0], **symbolic[1]) if name in DIRECT else apply(make, name, *symbolic[0], **symbolic[1])
         except (AttributeError, NameError, RecursionError, NotImplementedError, RuntimeError) as error:
             raise Unsupported(f"{name}: {error}") from None
         if isinstance(result, Symbol) or isinstance(result, tuple) and all(isinstance(r, Symbol) for r in result):
