@@ -103,10 +103,10 @@ class Loader(Defaults):
         if isinstance(raw, Tensor):
             return self.load_tensor(source, raw)
         if isinstance(raw, IDENTITY):
-            self.guards.add("identity", source, "{v} is {0}", raw)
-            if isinstance(raw, (types.BuiltinFunctionType, types.MethodWrapperType)) and not isinstance(
-                    raw.__self__, (ModuleType, type, type(None))):
+            if isinstance(raw, (types.BuiltinFunctionType, types.MethodWrapperType)) and isinstance(
+                    raw.__self__, (list, dict, set, tuple, str, bytes, int, float, collections.deque)):
                 return self.load_bound(source, raw)
+            self.guards.add("identity", source, "{v} is {0}", raw)
             return raw
         loader = LOAD.get(kind)
         if loader is None:
@@ -254,6 +254,7 @@ class Loader(Defaults):
         return self.register(raw, raw, source)
 
     def load_bound(self, source: Source, raw: Any) -> Any:
+        self.guards.add("method", source, "type({v}) is {0} and {v}.__name__ == {1}", type(raw), raw.__name__)
         owner = self.load(self.sources.step("attr", source, "__self__"), raw.__self__)
         return self.register(raw, getattr(owner, raw.__name__), source)
 

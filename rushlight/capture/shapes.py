@@ -355,6 +355,8 @@ class Shapes(Tensors):
                     continue
                 if node.op == "placeholder":
                     env[node] = self.varied_input(node, assignment)
+                elif node.op == "get_attr":
+                    env[node] = self.held[node.target]
                 elif node.op == "call_function" and node.target is not set_mode:
                     fetch = lambda used: env[used]  # noqa: E731
                     from_nodes = map_nodes(node.args, fetch), map_nodes(node.kwargs, fetch)

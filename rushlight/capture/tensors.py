@@ -100,6 +100,7 @@ class Tensors(Calls):
     def __init__(self, policy: Any):
         super().__init__(policy)
         self.graph = Graph()
+        self.held: dict[str, Any] = {}  # graphs of branches, by the name that the graph fetches them with
         self.inputs: list[Traced] = []
         self.traced: dict[int, Traced] = {}  # by the stand-in's identity
         self.storages: dict[int, tuple] = {}  # real storage -> its copy
@@ -219,7 +220,7 @@ class Tensors(Calls):
         args = tuple(self.argument(arg) for arg in args)
         kwargs = {key: self.argument(item) for key, item in kwargs.items()}
         module = getattr(function, "__module__", None) or ""
-        if module.startswith("rushlight.autograd") and name != "apply":
+        if module.startswith("rushlight.autograd") and name not in ("apply", "detach_", "detach"):
             raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history")
         if module.startswith("rushlight.core"):
             return self.call_core(function, args, kwargs)

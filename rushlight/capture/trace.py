@@ -13,6 +13,7 @@ from ..core import modes
 from ..graph import GraphModule
 from ..tensor import Tensor
 from . import guards as guarding
+from .branches import CONTROL
 from .bytecode import VERSION
 from .loading import Pending, Uncapturable
 from .machine import NULL, Break, Frame, Restart
@@ -34,7 +35,7 @@ DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"}
 class Tracer(Shapes):
     """The machine that captures."""
 
-    special = special_calls()
+    special = {**special_calls(), **CONTROL}
 
     def __init__(self, point: Point, policy: Any, stops: dict):
         self.point, self.stops = point, stops
@@ -253,7 +254,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
             if ended[name] != tracer.recorded[name]:
                 tracer.graph.call_function(set_mode, (name, ended[name]))
         tracer.graph.output(tuple(rebuild.outputs))
-        module = GraphModule({}, tracer.graph)
+        module = GraphModule(tracer.held, tracer.graph)
         examples = [tracer.example(item) for item in tracer.inputs]
         scope["graph"] = policy.compile_graph(module, examples, tracer)
         call = ["try:", f" o = graph({', '.join(inputs)})", "except Exception as error:",
