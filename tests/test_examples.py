@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # example -> what its last lines must say
 SAYS = {
     "digits": r"a fresh process reads the first ten held-out digits as .*\nand all of them with accuracy (8|9|10)\d",
-    "manual_sgd": r"farthest weight from the least-squares solution: 0\.0",
+    "manual_sgd": r"loss 0\.48\d\d; farthest weight from the least-squares solution: 0\.[01]",
     "rnn_lengths": r"packed and one by one differ by \d\.\de-0[6-9]",
     "char_gpt": r"The statement ",
     "force_matching": r"the unseen energy differs by a constant",
