@@ -74,6 +74,10 @@ class OutputEdge:
     def __init__(self, node, number):
         self.node, self.number = node, number
 
+    def watch_output(self, counter):
+        """The output's storage got a version counter."""
+        self.node.watch_output(counter, self.number)
+
 
 def wrap(array, dtype=None):
     """A Tensor around an ndarray, sharing its memory, without history."""

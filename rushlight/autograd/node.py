@@ -144,10 +144,10 @@ class Node:
                 else:
                     grads[edge] = gradient
 
-    def watch_output(self, counter):
+    def watch_output(self, counter, number=0):
         """The output's storage got a version counter: keep it if the output was saved."""
         if self.saves_out:
-            self.guard = counter
+            self.guard = counter if self._outputs == 1 else (*(self.guard or ()), (number, counter))
 
     def unpack(self, saved):
         """The saved tensor behind `saved`, checked: not freed, and not written since it was saved."""
@@ -169,10 +169,12 @@ class Node:
         return value._array if isinstance(value, Tensor) else value
 
     def unpack_out(self):
-        """The saved output as a Tensor with its history, checked like `unpack`."""
+        """The saved output as a Tensor with its history, checked like `unpack`; a list of several."""
         guard, out = self.guard, self.out
         if type(out) is Freed:
             raise second_backward(self, out)
+        if type(out) is tuple:
+            return [self.unpack_part(part, number) for number, part in enumerate(out)]
         if type(out) is Packed:
             tensor = alias(unpack_hooked(out))
             tensor._node, tensor._requires_grad = self, True
@@ -182,6 +184,18 @@ class Node:
         tensor = new(Tensor)
         tensor._array, tensor._requires_grad, tensor._node = out, True, self
         tensor._dtype, tensor._grad, tensor._meta = dtypes.BY_NUMPY[out.dtype], None, None
+        return tensor
+
+    def unpack_part(self, out, number):
+        """One of several saved outputs."""
+        tensor = alias(unpack_hooked(out)) if type(out) is Packed else new(Tensor)
+        if type(out) is not Packed:
+            tensor._array, tensor._dtype, tensor._grad, tensor._meta = out, dtypes.BY_NUMPY[out.dtype], None, None
+        recorded = tensor._dtype.category >= dtypes.FLOAT and number in self.op.differentiable
+        tensor._requires_grad, tensor._node = recorded, OutputEdge(self, number) if recorded else None
+        for at, counter in self.guard or ():
+            if at == number and counter.last > self.seq:
+                raise modified(self, tensor, counter)
         return tensor
 
 

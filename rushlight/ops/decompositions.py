@@ -1,7 +1,6 @@
 """Singular values, eigenvalues, QR and Cholesky factors.
 
-The rules of ops with several results run the decomposition again: what is kept is the input alone.  The formulas are
-those of Giles (2008), "An extended collection of matrix derivative results", and Seeger et al. (2017), "Auto-Differentiating
+The formulas of the gradients are those of Giles (2008), "An extended collection of matrix derivative results", and Seeger et al. (2017), "Auto-Differentiating
 Linear Algebra", with conjugates for complex matrices.  Read `linalg_eigh` first.
 """
 import numpy as np
@@ -65,9 +64,9 @@ def eigh_kernel(input, UPLO):
 
 
 @composite("")
-def eigh_grad(gs, input, UPLO):
+def eigh_grad(gs, out):
     g_values, g_vectors = gs
-    values, vectors = _linalg_eigh(input, UPLO)
+    values, vectors = out
     if g_vectors is None:
         return columns_scaled(vectors, g_values) @ mh(vectors)
     product = mh(vectors) @ g_vectors
@@ -79,7 +78,7 @@ def eigh_grad(gs, input, UPLO):
 
 
 @primitive(outputs=2, returns=("eigenvalues", "eigenvectors"), dtype="kernel", where="", complex_rule=True, kernel=eigh_kernel,
-           grad=dict(input=lambda gs, input, UPLO: eigh_grad(gs, input, UPLO)))
+           grad=dict(input=lambda gs, out: eigh_grad(gs, out)))
 def _linalg_eigh(input, UPLO): ...
 
 
@@ -128,9 +127,9 @@ def eig_kernel(input):
 
 
 @composite("")
-def eig_grad(gs, input):
+def eig_grad(gs, out):
     g_values, g_vectors = gs
-    values, vectors = _linalg_eig(input)
+    values, vectors = out
     middle = None if g_values is None else diag_embed(g_values)
     if g_vectors is not None:
         product = mh(vectors) @ g_vectors
@@ -143,7 +142,7 @@ def eig_grad(gs, input):
 
 
 @primitive(outputs=2, returns=("eigenvalues", "eigenvectors"), dtype="kernel", where="", complex_rule=True, kernel=eig_kernel,
-           grad=dict(input=lambda gs, input: eig_grad(gs, input)))
+           grad=dict(input=lambda gs, out: eig_grad(gs, out)))
 def _linalg_eig(input): ...
 
 
@@ -194,12 +193,13 @@ def svd_kernel(input, full_matrices):
 
 
 @composite("")
-def svd_grad(gs, input):
+def svd_grad(gs, out, input_shape):
     g_left, g_values, g_right = gs
-    left, values, right = _linalg_svd(input, False)
+    left, values, right = out
+    rank = values.shape[-1]
+    left, right = left[..., :rank], right[..., :rank, :]
     if g_left is None and g_right is None:
         return columns_scaled(left, g_values) @ right
-    rank = values.shape[-1]
     squares = gaps(values * values)
     inner_phase = None
     total = diag_embed(g_values) if g_values is not None else None
@@ -218,20 +218,20 @@ def svd_grad(gs, input):
         part = unsqueeze(values, -1) * skew
         total = part if total is None else total + part
     check_phase(inner_phase, PHASE_SVD)
-    if g_left is not None and "complex" in str(input.dtype):
+    if g_left is not None and "complex" in str(left.dtype):
         total = total + diag_embed(imag_part(diagonal(mh(left) @ g_left, 0, -2, -1)) * 1j / values)
     result = left @ total @ right
-    if g_left is not None and input.shape[-2] > rank:
+    if g_left is not None and input_shape[-2] > rank:
         scaled = columns_scaled(g_left, 1 / values)
         result = result + (scaled - left @ (mh(left) @ scaled)) @ right
-    if g_right is not None and input.shape[-1] > rank:
+    if g_right is not None and input_shape[-1] > rank:
         scaled = columns_scaled(g_right, 1 / values)
         result = result + left @ mh(scaled - mh(right) @ (right @ scaled))
     return result
 
 
 @primitive(outputs=3, returns=("U", "S", "Vh"), dtype="kernel", where="", complex_rule=True, kernel=svd_kernel,
-           grad=dict(input=lambda gs, input: svd_grad(gs, input)))
+           grad=dict(input=lambda gs, out, input_shape: svd_grad(gs, out, input_shape)))
 def _linalg_svd(input, full_matrices): ...
 
 
@@ -247,7 +247,7 @@ def singular_values_kernel(input):
 
 
 @primitive(dtype="kernel", where="", node="LinalgSvdBackward0", complex_rule=True, kernel=singular_values_kernel,
-           grad=dict(input=lambda g, input: svd_grad((None, g, None), input)))
+           grad=dict(input=lambda g, input: svd_grad((None, g, None), _linalg_svd(input, False), input.shape)))
 def _singular_values(input): ...
 
 
@@ -317,7 +317,7 @@ def hermitian_of_upper(x):
 
 
 @composite("")
-def qr_grad(gs, input, mode):
+def qr_grad(gs, out, input, mode):
     """For wide matrices: the left square block is factored, the rest of R is Q^H times the rest."""
     g_q, g_r = gs
     if mode == "r":
@@ -326,7 +326,7 @@ def qr_grad(gs, input, mode):
     rows, columns = input.shape[-2:]
     if mode == "complete" and rows > columns:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
-    q, r = _linalg_qr(input, mode)
+    q, r = out
     rest = None
     if rows < columns and g_r is not None:
         rest_r = g_r[..., rows:]
@@ -350,7 +350,7 @@ def qr_grad(gs, input, mode):
 
 
 @primitive(outputs=2, returns=("Q", "R"), where="", complex_rule=True, kernel=qr_kernel,
-           grad=dict(input=lambda gs, input, mode: qr_grad(gs, input, mode)))
+           grad=dict(input=lambda gs, out, input, mode: qr_grad(gs, out, input, mode)))
 def _linalg_qr(input, mode): ...
 
 

@@ -244,9 +244,9 @@ def record(op, bound, tensors, compute, several=False):
             if want in ("g", "gs"):
                 continue
             if want == "out":
-                node.out, node.guard = tensors[0]._array, None
-                if hooks:
-                    node.out, node.guard = Packed(tensors[0], hooks[-1], True), True
+                kept = [Packed(tensor, hooks[-1], True) if hooks else tensor._array for tensor in tensors]
+                node.out = kept[0] if op.outputs == 1 else tuple(kept)
+                node.guard = True if hooks and op.outputs == 1 else None
                 continue
             if want in op.params:
                 value = bound[want]
@@ -375,7 +375,7 @@ def write_out(out, result):
         raise RuntimeError(f"result type {scalar_name(result._dtype)} can't be cast to the desired output type {scalar_name(out._dtype)}")
     if out._array.shape != result._array.shape:
         if out._array.size or (out._meta is not None and out._meta.base is not None):
-            raise ValueError(f"out= has shape {list(out.shape)} and the result shape {list(result.shape)}: no silent resize; pass a tensor of "
+            raise RuntimeError(f"out= has shape {list(out.shape)} and the result shape {list(result.shape)}: no silent resize; pass a tensor of "
                              "the result's shape, or an empty one")
         out._array = np.empty(result._array.shape, out._array.dtype)
     check_written(out)

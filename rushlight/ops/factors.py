@@ -1,6 +1,6 @@
 """LU, LDL and Householder factors: what `linalg.lu_factor`, `ldl_factor`, `geqrf` give, and what is done with them.
 
-The kernels on arrays are in triangular.py.  Rules of the LU ops factor again.  Read `lu_grad` first.
+The kernels on arrays are in triangular.py.  Read `lu_grad` first.
 """
 import numpy as np
 
@@ -32,8 +32,8 @@ def lu_grad(g_lower, g_upper, p, lower, upper):
             g_lower = g_lower[..., :size, :]
         lower = lower[..., :size, :]
     elif columns > rows:
+        beyond = upper[..., :, size:]
         if g_upper is not None:
-            beyond = upper[..., :, size:]
             rest = _linalg_solve_triangular(mh(lower), g_upper[..., :, size:], True, True, True)
             through = rest @ mh(beyond)
             g_lower = -through if g_lower is None else g_lower - through
@@ -50,7 +50,7 @@ def lu_grad(g_lower, g_upper, p, lower, upper):
     if rows > columns:
         result = cat([result, zeros_like(p[..., size:, :size]) if rest is None else rest], -2)
     elif columns > rows:
-        result = cat([result, zeros_like(g_lower[..., :, :0]) if rest is None else rest], -1)
+        result = cat([result, beyond * 0 if rest is None else rest], -1)
     return p @ result
 
 
@@ -73,20 +73,26 @@ def permutation_matrix(pivots, rows, dtype):
 
 
 @primitive(outputs=3, returns=("P", "L", "U"), differentiable=(1, 2), where="", complex_rule=True, kernel=lu_kernel,
-           grad=dict(input=lambda gs, input: lu_grad(gs[1], gs[2], *_linalg_lu(input))))
+           grad=dict(input=lambda gs, out: lu_grad(gs[1], gs[2], *out)))
 def _linalg_lu(input): ...
 
 
+@primitive(tensors=("pivots", "like"), where="", dtype="kernel")
+def permutation_from(pivots, like):
+    return permutation_matrix(pivots, like.shape[-2], like.dtype)
+
+
 @composite("")
-def packed_lu_grad(g, input):
-    p, lower, upper = _linalg_lu(input)
+def packed_lu_grad(g, packed, pivots):
+    p = permutation_from(pivots, packed)
+    lower, upper = _lu_unpack(packed)
     size = upper.shape[-2]
     return lu_grad(tril(g[..., :, :size], -1), triu(g[..., :size, :], 0), p, lower, upper)
 
 
 @primitive(outputs=2, returns=("LU", "pivots"), dtype=("first", dtypes.int32), differentiable=(0,), where="", complex_rule=True,
            node="LinalgLuFactorExBackward0", kernel=lambda input: factor_lu(input)[:2],
-           grad=dict(input=lambda gs, input: packed_lu_grad(gs, input)))
+           grad=dict(input=lambda gs, out: packed_lu_grad(gs, *out)))
 def _lu_factor(input): ...
 
 

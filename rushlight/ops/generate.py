@@ -407,7 +407,8 @@ class GraphNode(Node):
     def fetch(self, want, convert):
         """One saved value by its name in the rules, tensors through `convert`."""
         if want == "out":
-            return convert(self.unpack_out())
+            out = self.unpack_out()
+            return [convert(part) for part in out] if type(out) is list else convert(out)
         value = getattr(self, want)
         if want in self.op.lists:
             return [item if item is None else convert(self.unpack(item)) for item in value] if type(value) is not Freed else self.unpack(value)

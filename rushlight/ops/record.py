@@ -10,7 +10,7 @@
     def softsign(input): return input / (abs(input) + 1)
 
 A grad rule's parameter names say what is kept: `g` (the incoming gradient; `gs`, all of them, for several outputs), any
-parameter of the op, `out`, or `<tensor>_shape`.  Inside a rule, names of ops mean those ops: the rule is run on
+parameter of the op, `out` (a list of several), or `<tensor>_shape`.  Inside a rule, names of ops mean those ops: the rule is run on
 ndarrays with the ops' kernels (first order), or on Tensors with the ops themselves (higher orders, tracing).
 Rules may use operators, `.shape`, `.ndim`, indexing with slices, and ops called as functions, nothing else.
 `where` lists the public places: torch, method, inplace (method_), nn (nn.functional), linalg, special, fft.
