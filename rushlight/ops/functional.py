@@ -5,12 +5,10 @@ The names are set by `publish`, once all ops are recorded.  Read `SHARED` first.
 import difflib
 
 from .attach import FUNCTIONAL, TORCH
-from .dropout import TORCH_FORMS
 from .dispatch import inplace as write_in_place
-from .embedding import torch_embedding
-from .normalization import torch_batch_norm
 from .patches import unfold
-from .softmax import implicit_dim, prepared
+from .softmax import implicit_dim
+from .torch_forms import FORMS, FUNCTIONAL_FORMS
 
 # Torch-level functions that nn.functional has under the same name and signature.
 SHARED = ("sigmoid tanh prelu hardshrink celu_ selu_ rrelu_ threshold_ relu_ adaptive_avg_pool1d avg_pool1d bilinear conv1d conv2d conv3d "
@@ -77,7 +75,8 @@ def publish():
     global plain_relu
     plain_relu = TORCH["relu"]
     FUNCTIONAL.update(relu=relu, threshold=threshold, softmax=softmax, log_softmax=log_softmax, unfold=unfold)
-    TORCH.update(TORCH_FORMS, batch_norm=torch_batch_norm, embedding=torch_embedding)
+    TORCH.update(FORMS)
+    FUNCTIONAL.update(FUNCTIONAL_FORMS)
     for name in "relu celu selu rrelu threshold".split():
         TORCH[name + "_"] = in_place(name, TORCH[name])
     for name in "elu hardtanh leaky_relu".split():

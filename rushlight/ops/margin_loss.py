@@ -313,13 +313,27 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 @composite("nn")
 def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None,
                          label_smoothing=0.0, options=None):
-    """cross_entropy of linear(input, linear_weight, linear_bias).
+    """cross_entropy of linear(input, linear_weight, linear_bias). `options`, for computing in chunks, changes nothing here.
 
     >>> import rushlight as torch
     >>> torch.nn.functional.linear_cross_entropy(torch.zeros(1, 2), torch.ones(3, 2), torch.tensor([0]))
     tensor(1.0986)
     """
-    logits = linear(input, linear_weight, linear_bias)
-    if logits.ndim > 2:
-        logits = logits.movedim(-1, 1)
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
+    if linear_weight.ndim < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}")
+    width, shape = input.shape[-1], tuple(linear_weight.shape[:-1])
+    if width != linear_weight.shape[-1]:
+        raise RuntimeError(f"expected equal input and linear_weight last dimensions (in_features), got {width} and {linear_weight.shape[-1]}, "
+                           "respectively")
+    if linear_bias is not None and tuple(linear_bias.shape) != shape:
+        raise RuntimeError(f"expected linear_bias shape {shape}, got {tuple(linear_bias.shape)}")
+    if len(shape) > 1 and input.ndim == 1:
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, (N, {width}), "
+                           f"got unbatched input with shape {tuple(input.shape)}")
+    if tuple(target.shape) == (*input.shape[:-1], *shape) and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    bias = None if linear_bias is None else linear_bias.reshape(-1)
+    logits = linear(input, linear_weight.reshape(-1, width), bias).reshape(*input.shape[:-1], *shape)
     return cross_entropy(logits, target, weight, None, -100 if ignore_index is None else ignore_index, None, reduction, label_smoothing)
