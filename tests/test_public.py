@@ -10,10 +10,10 @@ NAMES = [line for line in Path(__file__).with_name("public_names.txt").read_text
 
 # Not here, and why; a first word covers all below it.
 ABSENT = {
-    "torch.distributed": "training on several machines", "torch.distributions": "not built yet", "torch.hub": "opens the network",
+    "torch.distributed.fsdp": "training on several machines", "torch.distributions": "not built yet", "torch.hub": "opens the network",
     "torch.multiprocessing": "not built yet", "torch.onnx": "comes with export", "torch.profiler": "not built yet",
     "torch.jit": "comes with export", "torch.testing": "not built yet", "torch.utils.tensorboard": "needs TensorBoard",
-    "torch.utils._pytree": "private", "torch.sparse_coo_tensor": "sparse tensors", "torch.Tensor.to_dense": "sparse tensors",
+    "torch.utils._pytree": "private", "torch.sparse_coo_tensor": "sparse tensors",
     "torch.Tensor.coalesce": "sparse tensors", "torch.Tensor.indices": "sparse tensors", "torch.Tensor.values": "sparse tensors",
     "torch.optim.Optimizer.param_groups": "an attribute of instances", "torch.GradScaler": "not built yet",
 }
