@@ -12,4 +12,4 @@ def __getattr__(name: str) -> Any:
     try:
         return LINALG[name]
     except KeyError:
-        raise NotImplementedError(f"linalg.{name} is not built") from None
+        raise AttributeError(f"module 'torch.linalg' has no attribute '{name}'") from None
