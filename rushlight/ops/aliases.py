@@ -58,8 +58,8 @@ def broadcast_shapes(*shapes):
 
 
 @publish
-@composite("torch method")
-def float_power(input, exponent):
+@composite("torch method out")
+def float_power(input, exponent, *, out=None):
     """input ** exponent in float64 (complex128 for complex numbers).
 
     >>> import rushlight as torch
@@ -69,7 +69,10 @@ def float_power(input, exponent):
     kinds = [part._dtype.is_complex if isinstance(part, Tensor) else isinstance(part, complex) for part in (input, exponent)]
     dtype = dtypes.complex128 if True in kinds else dtypes.float64
     parts = [cast(part, dtype) if isinstance(part, Tensor) else part for part in (input, exponent)]
-    return parts[0] ** parts[1]
+    if not any(isinstance(part, Tensor) for part in parts):
+        raise TypeError("float_power() received an invalid combination of arguments - got two numbers")
+    result = parts[0] ** parts[1]
+    return result if out is None else out.copy_checked(result)
 
 
 @publish

@@ -10,7 +10,7 @@ from .gathering import add_rows
 from .joining import stack
 from .record import composite, primitive
 from .shaping import _diagonal, diagonal, narrow_copy
-from .view import expand, reshape, select, transpose, unsqueeze
+from .view import _slice, expand, reshape, select, transpose, unsqueeze
 
 
 @primitive(grad=dict(input=lambda g, dims: _flip(g, dims)), where="", node="FlipBackward0", family="gather")
@@ -373,7 +373,6 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     >>> torch.slice_scatter(torch.zeros(3), torch.ones(2), 0, 1)
     tensor([0., 1., 1.])
     """
-    from .view import _slice
     dim = wrap_dim(dim, input.ndim)
     result = replaced(input, src, lambda base: _slice(base, dim, start, end, step))
     return result if out is None else out.copy_checked(result)

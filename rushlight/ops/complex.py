@@ -110,7 +110,7 @@ def conj_product(a, b):
     return conj(a) * b
 
 
-@primitive(view=True, family="view", complex_rule=True, where="torch", grad=dict(input=lambda g: view_as_complex(g)))
+@primitive(view=True, family="view", complex_rule=True, where="torch", grad=dict(input=lambda g: pairs_to_complex(g)))
 def view_as_real(input):
     """A complex tensor as real pairs along a new last dim, a view.
 
@@ -122,6 +122,12 @@ def view_as_real(input):
         raise RuntimeError("view_as_real is only supported for complex tensors")
     part = input.real
     return np.lib.stride_tricks.as_strided(part, (*input.shape, 2), (*input.strides, part.itemsize))
+
+
+@composite("", raw=lambda g: view_as_complex.op_record.kernel(np.ascontiguousarray(g)))
+def pairs_to_complex(g):
+    """Pairs along the last dim as complex numbers, wherever they lie."""
+    return view_as_complex(g.contiguous())
 
 
 @primitive(view=True, family="view", dtype="kernel", complex_rule=True, where="torch", grad=dict(input=lambda g: view_as_real(g + 0j)))
@@ -138,10 +144,7 @@ def view_as_complex(input):
     if not input.ndim or input.shape[-1] != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
     if input.strides[-1] != input.itemsize:
-        if input.base is None:
-            input = np.ascontiguousarray(input)  # a gradient, which need not share memory
-        else:
-            raise RuntimeError("Tensor must have a last dimension with stride 1")
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(step % (2 * input.itemsize) for step, size in zip(input.strides[:-1], input.shape[:-1]) if size > 1):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
     kind = np.complex64 if input.dtype == np.float32 else np.complex128

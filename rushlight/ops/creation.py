@@ -4,7 +4,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.devices import CPU, require_cpu
 from ..core.errors import OutOfMemoryError
-from ..core.promotion import number_dtype
+from ..core.promotion import number_dtype, promote_types
 from ..core.size import sizes_from
 from ..tensor import Tensor, asarray, wrap
 from .meta import to_meta
@@ -245,7 +245,6 @@ def shape_of_nested(data, depth, above):
 
 def nested_dtype(kinds):
     best = None
-    from ..core.promotion import promote_types
     for kind in kinds:
         dtype = kind if isinstance(kind, dtypes.dtype) else modes.Defaults.dtype if kind is float else (
             modes.Defaults.dtype.to_complex() if kind is complex else dtypes.PYTHON_TYPES[kind])
@@ -343,14 +342,18 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
     """
     if end is None:
         start, end = 0, start
-    dtype = range_dtype((start, end, step), dtype)
+    dtype = range_dtype((start, end, step), out._dtype if dtype is None and out is not None else dtype)
     start, end, step = map(plain_number, (start, end, step))
+    if dtype is dtypes.int64 and not any(value in (float("inf"), float("-inf")) or value != value for value in (start, end)):
+        if step and not int(step):
+            raise ValueError(f"step must be nonzero, but {step} is 0 as an int64")
+        start, end, step = int(start), int(end), int(step)
     count = range_count(start, end, step, ceil=True)
     if dtype.category < dtypes.FLOAT:
         if all(isinstance(value, int) for value in (start, end, step)):
             array = np.arange(start, end, step, dtype=dtype.numpy) if count else np.zeros(0, dtype.numpy)
         else:
-            array = (start + step * np.arange(count)).astype(dtype.numpy)
+            array = (int(start) + int(step) * np.arange(count)).astype(dtype.numpy)
     else:
         array = (start + step * np.arange(count, dtype=np.float64)).astype(dtype.numpy)
     if out is not None:
@@ -392,8 +395,16 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
     return made(array, None, device, requires_grad)
 
 
+def halves(start, end, steps):
+    """Steps in float64: the first half counted from the start, the second from the end."""
+    index, step = np.arange(steps), (end - start) / max(steps - 1, 1)
+    return np.where(index < steps // 2, start + step * index, end - step * (steps - 1 - index))
+
+
 def spaced(start, end, steps, dtype):
     start, end = plain_number(start), plain_number(end)
+    if not hasattr(steps, "__index__"):
+        raise TypeError(f"argument 'steps' must be int, not {type(steps).__name__}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     if dtype is None:
@@ -403,8 +414,7 @@ def spaced(start, end, steps, dtype):
     if steps == 1:
         return np.array([start]).astype(dtype.numpy)
     if dtype.category < dtypes.FLOAT:
-        values = np.linspace(start, end, steps, dtype=np.float64)
-        return np.trunc(values).astype(dtype.numpy)
+        return np.trunc(halves(int(start), int(end), steps)).astype(dtype.numpy)
     index = np.arange(steps)  # the first half counts from the start, the second from the end, as PyTorch does
     kind = np.float64 if dtype in (dtypes.float64, dtypes.complex128) else np.float32
     if dtype.is_complex:
@@ -424,7 +434,11 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
     tensor([  1.,  10., 100.])
     """
     dtype = modes.Defaults.dtype if dtype is None else dtype
-    array = np.power(float(base), spaced(start, end, steps, dtypes.float64)).astype(dtype.numpy)
+    if dtype.category < dtypes.FLOAT:
+        whole = spaced(start, end, steps, dtypes.float64)  # checks the number of steps
+        array = np.trunc(np.power(float(base), halves(int(plain_number(start)), int(plain_number(end)), steps) if steps > 1 else whole)).astype(dtype.numpy)
+    else:
+        array = np.power(float(base), spaced(start, end, steps, dtypes.float64)).astype(dtype.numpy)
     if out is not None:
         out.resize_(array.shape)
         out._array[...] = array

@@ -187,6 +187,9 @@ def aminmax(input, *, dim=None, keepdim=False, out=None):
         check_not_empty("aminmax", input, dim)
         dims = (dim,) if input.ndim else ()
     result = result_type_of("aminmax", ("min", "max"))((_amin(input, dims, keepdim), _amax(input, dims, keepdim)))
+    for part in out or ():
+        if part._dtype is not input._dtype:
+            raise RuntimeError(f"Expected out tensor to have dtype {input._dtype.name}, but got {part._dtype.name} instead")
     return result if out is None else write_out(out, result)
 
 

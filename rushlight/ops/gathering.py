@@ -7,6 +7,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import wrap_dim
 from ..tensor import Tensor, wrap
+from .aggregation import exact
 from .dispatch import scalar_name
 from .indexing import add_rows, number_for
 from .record import composite, primitive
@@ -82,8 +83,7 @@ def gather(input, dim, index, *, sparse_grad=False, out=None):
     """
     dim = wrap_dim(dim, input.ndim)
     check_index("gather", input, dim, index)
-    result = _gather(input, dim, index)
-    return result if out is None else out.copy_checked(result)
+    return exact(_gather(input, dim, index), out)
 
 
 @primitive(grad=dict(input=lambda g, dim, index: gather(g, dim, index)), tensors=("input", "index"), where="", family="scatter")

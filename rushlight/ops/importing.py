@@ -8,7 +8,8 @@ from ..core import devices, dtypes, modes
 from ..core.size import product, sizes_from
 from ..tensor import Tensor, wrap
 from .convert import _filled, copied
-from .creation import allocate, array_from, made, number_array, numpy_dtype_of, plain_number, range_count
+from .creation import allocate, array_from, from_numpy, made, number_array, numpy_dtype_of, plain_number, range_count
+from .joining import stack
 from .record import apart, composite
 from .view import as_strided
 
@@ -158,7 +159,6 @@ def vander(x, N=None, increasing=False):
     count = x.numel() if N is None else N
     if count < 0:
         raise RuntimeError("N must be non-negative.")
-    from .joining import stack
     one = x * 0 + 1 if x._dtype is not dtypes.bool else x.to(dtypes.int64) * 0 + 1
     powers = [one]
     for _ in range_of(count - 1):
@@ -274,7 +274,6 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     >>> torch.asarray([1, 2])
     tensor([1, 2])
     """
-    from .creation import from_numpy
     devices.require_cpu(device)
     if isinstance(obj, Tensor):
         result = obj.detach() if obj._requires_grad and not requires_grad else obj

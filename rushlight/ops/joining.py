@@ -5,10 +5,12 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.promotion import can_cast, promote_types
-from ..core.size import product, wrap_dim
-from ..tensor import Tensor
+from ..core.size import broadcast_shapes as shapes_of
+from ..core.size import wrap_dim
+from ..tensor import Tensor, wrap
+from .creation import empty
 from .record import composite, primitive
-from .view import _slice, _view, expand, reshape, select, unsqueeze
+from .view import _slice, expand, reshape, select, unsqueeze
 
 
 @composite("")
@@ -247,7 +249,6 @@ def broadcast_tensors(*tensors):
     >>> [x.shape for x in torch.broadcast_tensors(torch.ones(2, 1), torch.ones(3))]
     [torch.Size([2, 3]), torch.Size([2, 3])]
     """
-    from ..core.size import broadcast_shapes as shapes_of
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tensors[0]
     shape = shapes_of(*(tensor._array.shape for tensor in list_of_tensors("broadcast_tensors", tensors)))
@@ -324,7 +325,6 @@ def combinations(input, r=2, with_replacement=False):
         return input.new_empty((0,))
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(input.numel()), r))
-    from ..tensor import wrap
     return input[wrap(np.array(rows, np.int64).reshape(len(rows), r))]
 
 
@@ -338,7 +338,6 @@ def block_diag(*tensors):
             [0, 0, 3]])
     """
     if len(tensors) == 0:
-        from .creation import empty
         return empty(1, 0)
     for at, tensor in enumerate(tensors):
         if tensor.ndim > 2:

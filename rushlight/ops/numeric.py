@@ -209,6 +209,8 @@ def ldexp(input, other, *, out=None):
     >>> torch.ldexp(torch.tensor([1.0]), torch.tensor([3]))
     tensor([8.])
     """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"ldexp(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     need_tensor("ldexp", other)
     return finish(mul(input, 2.0 ** other), out)
 

@@ -67,15 +67,22 @@ def sub(input, other, *, alpha=1, out=None):
     return _sub(input, other) if out is None else _sub(input, other, out=out)
 
 
-@pointwise(lambda input, other: subtract(np.asarray(other), input), where="torch", dunder="rsub", node="RsubBackward1",
+@pointwise(lambda input, other: subtract(np.asarray(other), input), where="", dunder="rsub", node="RsubBackward1",
            grad=dict(input=lambda g: -g, other=lambda g: g))
-def rsub(input, other):
-    """other - input.
+def _rsub(input, other): ...
+
+
+@composite("torch")
+def rsub(input, other, *, alpha=1):
+    """other - alpha * input.
 
     >>> import rushlight as torch
     >>> torch.rsub(torch.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"rsub(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return _rsub(scaled(input, alpha, other) if alpha != 1 else input, other)
 
 
 @pointwise(np.multiply, dunder="mul rmul", grad=dict(input=lambda g, other: g * other, other=lambda g, input: g * input))
@@ -240,15 +247,15 @@ def reciprocal(input):
     """
 
 
-@composite("torch method inplace")
-def square(input):
+@composite("torch method inplace out")
+def square(input, *, out=None):
     """input ** 2.
 
     >>> import rushlight as torch
     >>> torch.square(torch.tensor([2.0, -3.0]))
     tensor([4., 9.])
     """
-    return pow(input, 2)
+    return pow(input, 2) if out is None else pow(input, 2, out=out)
 
 
 # Powers and roots.
@@ -294,8 +301,9 @@ def _pow_scalar(input, exponent):
 
 def power(input, exponent):
     input, exponent = np.asarray(input), np.asarray(exponent)
-    if exponent.dtype.kind == "i" and np.any(exponent < 0):
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if exponent.dtype.kind == "i" and np.any(exponent < 0):  # 1 stays 1, -1 alternates, all else gives 0
+        sign = np.where(exponent % 2, input, 1)
+        return np.where(exponent < 0, np.where(np.abs(input) == 1, sign, 0), np.power(input, np.maximum(exponent, 0))).astype(input.dtype)
     return np.power(input, exponent)
 
 
@@ -842,7 +850,7 @@ def clamp_mask(input, min, max):
 def _clamp_tensors(input, min, max): ...
 
 
-@pointwise(np.maximum, where="torch method inplace", node="ClampMinBackward0",
+@pointwise(np.maximum, where="torch method inplace", node="ClampMinBackward0", numbers="other",
            grad=dict(input=lambda g, input, min: g * (input >= min), min=lambda g, input, min: g * (input < min)))
 def clamp_min(input, min):
     """The larger of input and min.
@@ -853,7 +861,7 @@ def clamp_min(input, min):
     """
 
 
-@pointwise(np.minimum, where="torch method inplace", node="ClampMaxBackward0",
+@pointwise(np.minimum, where="torch method inplace", node="ClampMaxBackward0", numbers="other",
            grad=dict(input=lambda g, input, max: g * (input <= max), max=lambda g, input, max: g * (input > max)))
 def clamp_max(input, max):
     """The smaller of input and max.
@@ -1129,7 +1137,7 @@ def power_operator(self, exponent):
 
 
 def reflected_power(self, base):
-    return _pow(base, self) if isinstance(base, (int, float, complex)) else NotImplemented
+    return _pow(base, self) if isinstance(base, (int, float, complex, Tensor)) else NotImplemented
 
 
 

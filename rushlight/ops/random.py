@@ -365,6 +365,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
     """
     if not input._dtype.is_floating_point:
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {scalar_name(input._dtype)}")
+    if out is not None and out._dtype is not dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {scalar_name(out._dtype)}")
     result = wrap(np.ascontiguousarray(sampling.multinomial(input._array, num_samples, replacement, generator)))
     return result if out is None else out.copy_checked(result)
 

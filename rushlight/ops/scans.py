@@ -7,6 +7,7 @@ from ..tensor import Tensor, wrap
 from .dispatch import result_type_of, scalar_name, write_out
 from .extrema import refuse_complex
 from .pointwise import logical_xor, where
+from .joining import cat
 from .record import composite, primitive
 from .aggregation import finish
 from .view import _slice, select, unsqueeze
@@ -182,7 +183,6 @@ def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = wrap_dim(dim, input.ndim)
-    from .joining import cat
     for part in (prepend, append):
         if part is not None and part.ndim != input.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
@@ -308,7 +308,6 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
 
 
 def slope(input, step, dim, edge_order):
-    from .joining import cat
     size = input.shape[dim]
 
     def part(start, stop):

@@ -164,8 +164,12 @@ def edges_of(column, bins, limits, kind):
 
 def histogram_of(points, edges, weight, density):
     """Counts of points (rows) in a grid of bins, weighted, as a density if asked."""
-    counts, _ = np.histogramdd(points.astype(np.float64), [edge.astype(np.float64) for edge in edges],
-                               weights=None if weight is None else weight.astype(np.float64))
+    shape = [len(edge) - 1 for edge in edges]
+    inside, flat = np.ones(len(points), bool), np.zeros(len(points), np.int64)
+    for column, edge, size in zip(points.T, edges, shape):
+        inside &= (column >= edge[0]) & (column <= edge[-1])
+        flat = flat * size + np.minimum(upper_bound(edge, column) - 1, size - 1)
+    counts = np.bincount(flat[inside], None if weight is None else weight.astype(np.float64)[inside], int(np.prod(shape))).astype(np.float64).reshape(shape)
     if density:
         total = counts.sum()
         for axis, edge in enumerate(edges):
@@ -174,6 +178,18 @@ def histogram_of(points, edges, weight, density):
             counts = counts / np.diff(edge.astype(np.float64)).reshape(shape)
         counts = counts / total
     return counts
+
+
+def upper_bound(edges, values):
+    """The first place whose edge is larger, found by halving as C++ does, also where edges are out of order."""
+    first, count = np.zeros(len(values), np.int64), np.full(len(values), len(edges))
+    while count.any():
+        step = count // 2
+        middle = first + step
+        behind = (count > 0) & ~(values < edges[np.minimum(middle, len(edges) - 1)])
+        first = np.where(behind, middle + 1, first)
+        count = np.where(behind, count - step - 1, step)
+    return first
 
 
 def histogram_edges(name, columns, bins, limits):
@@ -288,7 +304,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     """
     array = input._array
     rows = array.reshape(-1, 1) if dim is None else np.moveaxis(array, wrap_dim(dim, input.ndim), 0)
-    table = rows.reshape(len(rows), -1)
+    table = rows.reshape(len(rows), -1) if rows.size else np.zeros((len(rows), 0), array.dtype)
     fresh = np.ones(len(table), bool)
     if len(table):
         fresh[1:] = (table[1:] != table[:-1]).any(1)

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from ..core import modes
+from ..autograd.node import alias as same_history
 from ..core.size import infer_size, product, sizes_from, wrap_dim, wrap_dims
 from ..tensor import Tensor, bump, counter_of, meta_of, storage_array
 from .complex import conj
@@ -249,6 +249,8 @@ def narrow_copy(input, dim, start, length, *, out=None):
     >>> torch.narrow_copy(torch.arange(4), 0, 1, 2)
     tensor([1, 2])
     """
+    if dim >= input.ndim:
+        raise RuntimeError(f"Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false: dim is {dim} of {input.ndim} dims")
     result = input.narrow(dim, start, length).clone()
     return result if out is None else out.copy_checked(result)
 
@@ -313,8 +315,7 @@ def adjoint(input):
 def become(input, function, args, kwargs=None):
     """Make `input` what the view op gives, memory and version shared."""
     check_inplace(input)
-    from ..autograd.node import alias
-    result = function(alias(input), *args, **(kwargs or {}))
+    result = function(same_history(input), *args, **(kwargs or {}))
     input._array = result._array
     if result._node is not None and input._requires_grad:
         input._node = result._node

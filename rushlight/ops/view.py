@@ -295,6 +295,8 @@ def narrow(input, dim, start, length):
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor):
+        if start.ndim or start._dtype.category != dtypes.INTEGER:
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
         start = int(start)
     dim = wrap_dim(dim, input.ndim)
     size = input.shape[dim]
