@@ -12,7 +12,7 @@ from . import scalars
 from .arrays import External, Source, contiguous
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
-from .matmul import I64, POINTER, Operand, Product, Shape, choose
+from .matmul import I64, POINTER, Operand, Product, Shape, choose, placed
 from .runtime import Step
 
 PANEL = 1024  # depth of a panel that is packed at once: it stays in the second cache
@@ -351,9 +351,9 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     lanes = bits // (8 * scalars.SIZE[array.dtype])
     k = g.inputs * g.taps
     shape = blocked(g.groups, g.outputs, g.points, k, lanes, bits)
-    buffers, scratch, steps = [input.buffer, weight.buffer, out], [], []
+    buffers, scratch, steps = [input.buffer, placed(weight), out], [], []
     source = prepare(writer, name, input, p, buffers, scratch, steps)
-    weights = Operand(1, weight.offset, ((g.groups, g.outputs * k),), k, 1)
+    weights = Operand(1, 0, ((g.groups, g.outputs * k),), k, 1)
     product = Product(module, name, array.dtype, shape, weights, weights, Operand(2, 0, (), g.points, 1))
     packed = len(buffers)
     buffers.append(f"{name}_weight")
@@ -373,9 +373,9 @@ def emit_weight_gradient(module: Module, name: str, array: External, sources: li
     writer = Convolution(module, name, array.dtype, g)
     lanes = bits // (8 * scalars.SIZE[array.dtype])
     shape = blocked(g.batch * g.groups, g.outputs, g.inputs * g.taps, g.points, lanes, bits)
-    buffers, scratch, steps = [input.buffer, grad.buffer, out], [], []
+    buffers, scratch, steps = [input.buffer, placed(grad), out], [], []
     source = prepare(writer, name, input, p, buffers, scratch, steps)
-    side = Operand(1, grad.offset, ((g.batch * g.groups, g.outputs * g.points),), g.points, 1)
+    side = Operand(1, 0, ((g.batch * g.groups, g.outputs * g.points),), g.points, 1)
     product = Product(module, name, array.dtype, shape, side, side, Operand(2, 0, (), g.inputs * g.taps, 1))
     packed = len(buffers)
     buffers.append(f"{name}_grad")

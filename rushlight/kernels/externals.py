@@ -6,7 +6,16 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .ir import Module
 from .runtime import Step
+
+
+def shared_code(module: Module, key: object, name: str, write: Callable[[], None]) -> str:
+    """The name under which the code for `key` stands in the module; `write` makes it the first time."""
+    code = module.shared.setdefault(key, name)
+    if code == name:
+        write()
+    return code
 
 
 class Emitted(NamedTuple):

@@ -357,6 +357,7 @@ class Module:
         self.functions: dict[str, Function] = {}
         self.declarations: dict[str, None] = {}
         self.globals: dict[str, str] = {}
+        self.shared: dict[object, object] = {}  # what was written already, by what it does: equal kernels are one function
 
     def declare(self, text: str) -> None:
         self.declarations[text] = None

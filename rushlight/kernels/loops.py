@@ -112,11 +112,11 @@ class Fetch(Expr):
     def children(self) -> tuple[Expr, ...]:
         return tuple(child for child in (self.position, self.guard) if child is not None)
 
-    def with_children(self, children: tuple[Expr, ...], index: Affine) -> "Fetch":
+    def with_children(self, children: tuple[Expr, ...], index: Affine, buffer: str | None = None) -> "Fetch":
         left = iter(children)
         position = next(left) if self.position is not None else None
         guard = next(left) if self.guard is not None else None
-        return Fetch(self.buffer, index, position, self.stride, self.extent, self.wraps, guard, self.dtype)
+        return Fetch(buffer or self.buffer, index, position, self.stride, self.extent, self.wraps, guard, self.dtype)
 
     def __str__(self) -> str:
         place = str(self.index)

@@ -339,8 +339,13 @@ class Product:
 
 
 def operand(source: Source, slot: int) -> Operand:
+    """Offsets are added to the address in the frame, so that equal products at other places share their code."""
     batch = tuple(zip(source.shape[:-2], source.strides[:-2]))
-    return Operand(slot, source.offset, batch, source.strides[-2], source.strides[-1])
+    return Operand(slot, 0, batch, source.strides[-2], source.strides[-1])
+
+
+def placed(source: Source) -> object:
+    return (source.buffer, source.offset * scalars.SIZE[source.dtype]) if source.offset else source.buffer
 
 
 def emit_matmul(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
@@ -350,31 +355,33 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     lanes = bits // (8 * scalars.SIZE[array.dtype])
     shape = choose(batch, m, n, k, a, b, lanes, 32 if bits == 512 else 16)
     c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
-    writer = Product(module, name, array.dtype, shape, a, b, c)
-    buffers, scratch, steps = [sources[0].buffer, sources[1].buffer, out], [], []
-    many_a, many_b = any(s for _, s in a.batch), any(s for _, s in b.batch)
-    slots = {"a": 0, "b": 1}
-    packs = []
-    for label, wanted, many, tiles, width in (("a", shape.pack_a, many_a, shape.row_tiles, shape.rows),
-                                              ("b", shape.pack_b, many_b, shape.column_tiles, shape.width)):
+    key = ("matmul", array.dtype, shape, a, b, c)
+    code = module.shared.setdefault(key, name)
+    buffers, scratch, steps = [placed(sources[0]), placed(sources[1]), out], [], []
+    many = {"a": any(s for _, s in a.batch), "b": any(s for _, s in b.batch)}
+    slots, packs = {"a": 0, "b": 1}, []
+    for label, wanted, tiles, width in (("a", shape.pack_a, shape.row_tiles, shape.rows),
+                                        ("b", shape.pack_b, shape.column_tiles, shape.width)):
         if wanted:
             slots[label] = len(buffers)
             buffers.append(f"{name}_{label}")
-            panels = tiles * (batch if many else 1)
+            panels = tiles * (batch if many[label] else 1)
             scratch.append((f"{name}_{label}", panels * width * k * scalars.SIZE[array.dtype]))
             packs.append((label, panels))
     work = batch * m * n * k
-    if shape.pack_a:
-        writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"])
-    if shape.pack_b:
-        writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"])
+    if code == name:
+        writer = Product(module, name, array.dtype, shape, a, b, c)
+        if shape.pack_a:
+            writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"])
+        if shape.pack_b:
+            writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"])
+        writer.compute(slots["a"], slots["b"], many["a"], many["b"])
     for label, panels in packs:
         grain = -(-panels // 8) if work >= PARALLEL_WORK and panels * k * 16 > 30_000 else panels
-        steps.append(Step(f"{name}_pack_{label}", buffers, panels, grain))
-    writer.compute(slots["a"], slots["b"], many_a, many_b)
+        steps.append(Step(f"{code}_pack_{label}", buffers, panels, grain))
     tasks = batch * -(-shape.row_tiles // shape.row_block) * -(-shape.column_tiles // shape.column_block)
     grain = tasks if work < PARALLEL_WORK else max(1, tasks // 16)
-    steps.append(Step(f"{name}_blocks", buffers, tasks, grain))
+    steps.append(Step(f"{code}_blocks", buffers, tasks, grain))
     return Emitted(steps, scratch)
 
 

@@ -13,7 +13,7 @@ from . import conv, externals, fuse, llvm, matmul, runtime, scalars, scatter  # 
 from .arrays import Array, External, Point, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module
-from .loops import Kernel
+from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
 
 PARALLEL_WORK = 40_000  # below this (elements times scalar ops), waking workers costs more than it gives
 PIECES = 16
@@ -61,12 +61,16 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
         kernel = fuse.build(planner, number, buffers)
         if not any(stage.stores for stage in kernel.stages):
             continue
-        kernels.append(kernel)
-        shape = emit(module, kernel, bits)
+        same, places = canonical(kernel)
+        written = module.shared.get(same)
+        if written is None:
+            kernels.append(kernel)
+            written = module.shared[same] = emit(module, same._replace(name=kernel.name), bits)
+        shape = written
         total = math.prod(n for _, n in kernel.rows) * sum(
             math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
         grain = -(-shape.items // PIECES) if total >= PARALLEL_WORK else shape.items
-        steps.append(runtime.Step(kernel.name, [name for name, _ in kernel.buffers], shape.items, grain))
+        steps.append(runtime.Step(shape.kernel.name, places, shape.items, grain))
     arena, size = arena_layout(planner, buffers, last_use, scratch)
     names = [source.buffer for source in inputs]
     runtime.write_entry(module, names, [f"out{i}" for i in range(len(outputs))], arena, size, steps)
@@ -74,6 +78,42 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     program = runtime.Program(text, descriptors, [(array.shape, numpy_dtype(array.dtype)) for array in outputs])
     program.stages = Stages(kernels, text, size)
     return program
+
+
+def canonical(kernel: Kernel) -> tuple[Kernel, list]:
+    """The kernel with its buffers numbered and beginning at index 0, so that equal ones are found; and where they are."""
+    first: dict[str, int] = {}
+    exprs = walk([root for stage in kernel.stages for root in stage.roots])
+    private = {name for name, _, _ in kernel.scratch}
+    for expr in exprs:
+        if isinstance(expr, (Load, Fetch)) and expr.buffer not in private:
+            first.setdefault(expr.buffer, expr.index.const)
+    for stage in kernel.stages:
+        for store in stage.stores:
+            if store.buffer not in private:
+                first.setdefault(store.buffer, store.index.const)
+    names = {name: f"b{i}" for i, (name, _) in enumerate(kernel.buffers)}
+    names["fault"] = "fault"
+
+    def moved(buffer: str, index: Affine) -> tuple[str, Affine]:
+        return (buffer, index) if buffer in private else (names[buffer], index.plus(Affine(-first[buffer])))
+
+    def change(expr: Expr, children: tuple[Expr, ...]) -> Expr:
+        if isinstance(expr, Load):
+            return Load(*moved(expr.buffer, expr.index), expr.dtype)
+        if isinstance(expr, Fetch):
+            buffer, index = moved(expr.buffer, expr.index)
+            return expr.with_children(children, index, buffer)
+        return Call(expr.op, children, expr.dtype) if isinstance(expr, Call) else expr
+
+    stages = []
+    for stage in kernel.stages:
+        done = fuse.rebuilt(stage.roots, change)
+        stores = tuple(Store(*moved(s.buffer, s.index), done[s.value]) for s in stage.stores)
+        stages.append(Stage(stage.loops, tuple(Fold(f.name, f.op, done[f.value]) for f in stage.folds), stores))
+    places = [(name, first[name] * scalars.SIZE[dtype]) if first.get(name) else name for name, dtype in kernel.buffers]
+    buffers = tuple((names[name], dtype) for name, dtype in kernel.buffers)
+    return kernel._replace(name="", stages=tuple(stages), buffers=buffers), places
 
 
 def numpy_dtype(name: str) -> np.dtype:

@@ -191,9 +191,20 @@ def float_binary(scalar: str) -> Callable:
 
 for _name in ("fmod", "remainder", "copysign", "hypot", "nextafter"):
     RULES[_name] = float_binary(_name)
-RULES["atan2"] = RULES["arctan2"] = lambda make, input, other: make.float_point("atan2", input, other)
-RULES["maximum"] = lambda make, input, other: make.point("maximum", input, other)
-RULES["minimum"] = lambda make, input, other: make.point("minimum", input, other)
+
+
+def of_tensors(scalar: str, float_result: bool = False) -> Callable:
+    """A binary op that takes no Python numbers."""
+    def apply(make: Maker, input: Any, other: Any, *, out: None = None) -> Array:
+        only(out=out)
+        if not isinstance(input, Array) or not isinstance(other, Array):
+            raise Unsupported(f"{scalar} of a number is an error")
+        return make.float_point(scalar, input, other) if float_result else make.point(scalar, input, other)
+    return apply
+
+
+RULES["atan2"] = RULES["arctan2"] = of_tensors("atan2", float_result=True)
+RULES["maximum"], RULES["minimum"] = of_tensors("maximum"), of_tensors("minimum")
 
 
 def comparison(scalar: str) -> Callable:

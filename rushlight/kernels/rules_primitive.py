@@ -200,6 +200,10 @@ class Symbol:
     def T(self) -> "Symbol":
         return apply(self.make, "t", self)
 
+    @property
+    def _array(self) -> "Facts":
+        return Facts(self.array)
+
     def dim(self) -> int:
         return self.array.ndim
 
@@ -225,6 +229,15 @@ class Symbol:
     __hash__ = object.__hash__
 
 
+class Facts:
+    """What the bodies of composites read off a Tensor's ndarray: its sizes."""
+
+    __slots__ = ("shape", "ndim", "size")
+
+    def __init__(self, array: Array):
+        self.shape, self.ndim, self.size = array.shape, array.ndim, array.size
+
+
 def operator_method(name: str, swapped: bool = False) -> Callable:
     def method(self: Symbol, *others: Any) -> Symbol:
         args = (*others, self) if swapped else (self, *others)
@@ -245,7 +258,8 @@ for _dunder, _name in {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}.item
 def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
     """A rule, or a composite's body, on Symbols. Where the maker keeps a tape, primitives are noted on it."""
     found = record.REGISTRY.get(name)
-    if make.tape is not None and found is not None:
+    # Without a Symbol among the arguments nothing can be differentiated: zeros, arange.
+    if make.tape is not None and found is not None and (name not in RULES or contains_symbol(args) or contains_symbol(kwargs.values())):
         if found.kind == "op":
             return noted(make, found, args, kwargs)
         if name not in DIRECT:
@@ -258,6 +272,10 @@ def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
     if found is None or found.kind != "composite":
         raise Unsupported(f"no rule for {name}")
     return body(make, found.function)(*args, **kwargs)
+
+
+def contains_symbol(values: Any) -> bool:
+    return builtins.any(type(v) is Symbol or type(v) in (tuple, list) and contains_symbol(v) for v in values)
 
 
 def symbols(make: Maker, result: Any) -> Any:

@@ -3,9 +3,9 @@
 import builtins
 from typing import Any
 
-from .arrays import Array
+from .arrays import Array, External, Point, Reduce, Source, contiguous
 from .make import Maker, Unsupported, unit
-from .rules import RULES, casting, flip, getitem, only, rule, split, triangle, unbind
+from .rules import RULES, casting, copied, flip, getitem, only, rule, split, triangle, unbind
 
 RULES["_split"] = RULES["_split_with_sizes"] = lambda make, input, sizes, dim: split(make, input, list(sizes), dim)
 RULES["split_with_sizes"] = lambda make, input, split_sizes, dim=0: split(make, input, list(split_sizes), dim)
@@ -25,10 +25,29 @@ def cat(make: Maker, tensors: Any, dim: int = 0, *, out: None = None) -> Array:
     d = make.dim(parts[0], dim)
     if builtins.any(p.shape[:d] + p.shape[d + 1:] != parts[0].shape[:d] + parts[0].shape[d + 1:] for p in parts):
         raise Unsupported("parts that do not fit")
-    if len(parts) > 16:
-        raise Unsupported("many parts")
     dtype = make.result_dtype(*parts)
-    return make.join([make.cast(part, dtype) for part in parts], d)
+    parts = [make.cast(part, dtype) for part in parts]
+    if len(parts) > 6:
+        return many_joined(make, parts, d)
+    return make.join(parts, d)
+
+
+def many_joined(make: Maker, parts: list[Array], dim: int) -> Array:
+    """Many parts of one shape are stored and copied together; the chain of comparisons of `join` would be long."""
+    shape = parts[0].shape
+    if builtins.any(part.shape != shape for part in parts):
+        if len(parts) > 16:
+            raise Unsupported("many parts of several sizes")
+        return make.join(parts, dim)
+    whole = (*shape[:dim], len(parts) * shape[dim], *shape[dim + 1:])
+    return make.external("join", [stored(make, part) for part in parts], whole, parts[0].dtype, (dim,))
+
+
+def stored(make: Maker, array: Array) -> Array:
+    """The array as one that is kept in row-major memory."""
+    if isinstance(array, (Point, External, Reduce)) or isinstance(array, Source) and array.strides == contiguous(array.shape):
+        return array
+    return copied(make, array)
 
 
 @rule("stack", "_stack")

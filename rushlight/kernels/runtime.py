@@ -362,12 +362,12 @@ bad:
 class Step:
     """One kernel call of a program: the function, the frame's buffers, how many items, how many at a time.
 
-    `before` names functions `void f(ptr frame)` that run on the caller first.
+    A buffer is a name, or (name, offset in bytes).
     """
 
     __slots__ = ("function", "buffers", "items", "grain")
 
-    def __init__(self, function: str, buffers: list[str], items: int, grain: int):
+    def __init__(self, function: str, buffers: list[Any], items: int, grain: int):
         self.function, self.buffers, self.items, self.grain = function, buffers, items, grain
 
 
@@ -416,8 +416,10 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
     widest = max([len(step.buffers) for step in steps], default=1)
     frame = f.alloca(pointer, max(widest, 1), 16)
     for step in steps:
-        for i, name in enumerate(step.buffers):
-            f.store(addresses[name], f.address(frame, f.i64(i), "ptr"), 8)
+        for i, buffer in enumerate(step.buffers):
+            name, offset = buffer if isinstance(buffer, tuple) else (buffer, 0)
+            address = f.address(addresses[name], f.i64(offset), "i8") if offset else addresses[name]
+            f.store(address, f.address(frame, f.i64(i), "ptr"), 8)
         if step.items <= step.grain:
             f.do(f"call void @{step.function}({frame}, i64 0, i64 {step.items})")
         else:

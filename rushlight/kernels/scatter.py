@@ -1,13 +1,16 @@
-"""`External("add_rows")`: zeros with the rows of a matrix added at the places that an index vector gives.
+"""Steps that move rows. `External("join")` copies parts side by side; `External("add_rows")` makes zeros with the rows of a matrix added at the places that an index vector gives.
 
 The result is cleared in parallel; the rows are then added by column blocks, each in order, so the sums are the same
 for any number of threads.  Index -1 leaves a row out; any other index out of range is a fault of the program.
 """
 
+import math
+
 from . import scalars
 from .arrays import External, Source
-from .externals import EMIT, Emitted
+from .externals import EMIT, Emitted, shared_code
 from .ir import Module, Type, Value
+from .matmul import placed
 from .runtime import Step
 
 I64, POINTER = Type("i64"), Type("ptr")
@@ -69,4 +72,31 @@ def emit_add_rows(module: Module, name: str, array: External, sources: list[Sour
                     Step(f"{name}_add", buffers, blocks, 1 if count * width > 30_000 else blocks)], [])
 
 
+def emit_join(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
+    """Parts of one shape, copied side by side along a dim."""
+    (dim,) = array.parameters
+    count, size = len(sources), scalars.SIZE[array.dtype]
+    rows, width = math.prod(sources[0].shape[:dim]), math.prod(sources[0].shape[dim:])
+    module.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+
+    def write() -> None:
+        f = module.function(f"{name}_copy", "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        frame, begin, end = f.parameters
+        to = f.load(POINTER, f.address(frame, f.i64(count), "ptr"), 8)
+
+        def copy(item: Value) -> None:
+            part, row = f.op("urem", item, f.i64(count)), f.op("udiv", item, f.i64(count))
+            source = f.address(f.load(POINTER, f.address(frame, part, "ptr"), 8), row * (width * size), "i8")
+            f.do(f"call void @llvm.memcpy.p0.p0.i64({f.address(to, item * (width * size), 'i8')}, {source}, i64 {width * size}, i1 false)")
+
+        f.loop(begin, end, 1, copy)
+        f.ret()
+
+    code = shared_code(module, ("join", count, rows, width, size), name, write)
+    items = rows * count
+    buffers = [placed(source) for source in sources] + [out]
+    return Emitted([Step(f"{code}_copy", buffers, items, -(-items // 8) if items * width > 100_000 else items)], [])
+
+
 EMIT["add_rows"] = emit_add_rows
+EMIT["join"] = emit_join
