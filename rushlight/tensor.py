@@ -169,7 +169,6 @@ class Tensor:
     __slots__ = ("_array", "_dtype", "_requires_grad", "_node", "_grad", "_meta", "__dict__", "__weakref__")
     __array_priority__ = 1000
     __hash__ = object.__hash__
-    __torch_function__ = None  # set below the class, once: see ops/dispatch.py
 
     def __new__(cls, *args, **kwargs):
         return construct(cls, args, kwargs)

@@ -15,6 +15,7 @@ from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
 from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap, user_frame
 from .generate import NAMES, materialise
+from . import overriding
 from .rebase import copy_slices, view_node
 
 NUMBERS = (int, float, complex, bool, numbers.Number, np.generic)
@@ -49,7 +50,11 @@ def general(op, values, out=None):
             elif item is not None or op.name in ("cat", "stack"):
                 raise TypeError(f"expected Tensor as element {at} in argument 0, but got {type(item).__name__}")
     if override is not None:
-        return override.__dispatch__(op, bound, out)
+        own = getattr(override, "__dispatch__", None)
+        if own is not None:
+            return own(op, bound, out)
+        if not overriding.disabled.get():
+            return overriding.call(override, op, bound, out)
     if modes.flags["special"]:
         tracer = modes.TRACER.get()
         if tracer is not None and tracer.wants(op, bound):

@@ -68,7 +68,6 @@ class Op:
         self.rule_names = RAW
         self.saves_out = any("out" in wants for wants in self.wants.values())
         self.classes = None  # (node class, general node class), made on first use
-        self.function = generate.stub(self)
 
     def __repr__(self):
         return f"<op {self.name} ({self.family})>"
@@ -114,6 +113,8 @@ def enter(record, raw):
     """Note a record and what its name means in rules."""
     if record.name in REGISTRY:
         raise TypeError(f"two ops are named {record.name}")
+    if record.kind == "op":
+        record.function = generate.stub(record)
     REGISTRY[record.name] = record
     inner = record.kind == "composite" and not record.where and not record.function.__closure__
     RAW[record.name], OPS[record.name] = raw, rebind(record.function, OPS) if inner else record.function

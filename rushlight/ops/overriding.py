@@ -1,0 +1,80 @@
+"""`__torch_function__`: ops on tensors of a user's subclass.
+
+An op hands itself to the subclass's `__torch_function__`; Tensor's own, which most leave alone, runs the op as usual and makes
+the results tensors of the subclass. Called by ops/dispatch.py.
+"""
+from contextvars import ContextVar
+
+from ..tensor import PLAIN, Tensor
+from .record import REGISTRY
+
+disabled = ContextVar("torch_function_disabled", default=False)
+
+
+class DisableTorchFunctionSubclass:
+    """Context manager: inside, ops treat tensors of subclasses as plain ones."""
+
+    def __enter__(self):
+        self.token = disabled.set(True)
+
+    def __exit__(self, *exc):
+        disabled.reset(self.token)
+
+
+def public_function(op):
+    """The function users know the op by."""
+    record = REGISTRY.get(op.name.lstrip("_"))
+    return op.function if record is None else record.function
+
+
+def call(kind, op, bound, out):
+    """Let the subclass decide."""
+    args = tuple(bound[name] for name in op.positional)
+    kwargs = {name: bound[name] for name in op.params if name not in op.positional}
+    if out is not None:
+        kwargs["out"] = out
+    handler = kind.__torch_function__
+    if getattr(handler, "__func__", None) is Tensor.__torch_function__.__func__:
+        return default(kind, op.function, args, kwargs)
+    types = tuple({type(value): None for value in flat(args) if isinstance(value, Tensor) and type(value) not in PLAIN})
+    result = handler(public_function(op), types, args, kwargs)
+    if result is NotImplemented:
+        raise TypeError(f"no implementation found for 'torch.{op.name.lstrip('_')}' on types that implement __torch_function__: "
+                        f"{[t.__name__ for t in types]}")
+    return result
+
+
+def flat(values):
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
+
+
+def default(kind, function, args, kwargs):
+    """Run as usual; the results belong to the subclass."""
+    with DisableTorchFunctionSubclass():
+        result = function(*args, **kwargs)
+    return converted(result, kind)
+
+
+def converted(result, kind):
+    if isinstance(result, Tensor):
+        if type(result) in PLAIN and kind is not Tensor:
+            result.__class__ = kind
+        return result
+    if isinstance(result, (tuple, list)):
+        for item in result:
+            converted(item, kind)
+    return result
+
+
+def torch_function(cls, func, types, args=(), kwargs=None):
+    """What runs when an op meets a tensor of a subclass; override it to change ops, and call `super()` to run them."""
+    if not all(issubclass(cls, kind) or issubclass(kind, cls) for kind in types):
+        return NotImplemented
+    return default(cls, func, args, kwargs or {})
+
+
+Tensor.__torch_function__ = classmethod(torch_function)
