@@ -80,7 +80,7 @@ def _nll_loss2d(input, target, weight=None, ignore_index=-100, reduction="mean")
 
 @primitive(tensors=("grad", "target", "weight"), where="", family="opaque",
            grad=dict(grad=lambda g, target, weight, ignore_index, reduction: _nll_loss(g, target, weight, ignore_index, reduction)))
-def nll_backward(grad, target, weight, ignore_index, reduction, shape):
+def nll_backward(grad, target, weight=None, ignore_index=-100, reduction="mean", shape=()):
     return spread(grad, target, weight, ignore_index, reduction, shape)
 
 

@@ -164,8 +164,16 @@ def _convolution(input, weight, bias=None, stride=(), padding=(), dilation=(), g
     return convolved(input, weight, bias, stride, padding, dilation, groups)
 
 
+@composite("")
+def cropped_convolution(input, weight, shape, stride, padding, dilation, groups):
+    """A convolution without the outputs that output_padding of a transposed one can add."""
+    result = _convolution(input, weight, None, stride, padding, dilation, groups)
+    return result if result.shape == shape else result[(slice(None), slice(None), *(slice(size) for size in shape[2:]))]
+
+
 @primitive(tensors=("grad", "weight"), where="", family="opaque", node="ConvolutionBackwardBackward0",
-           grad=dict(grad=lambda g, weight, stride, padding, dilation, groups: _convolution(g, weight, None, stride, padding, dilation, groups),
+           grad=dict(grad=lambda g, weight, grad_shape, stride, padding, dilation, groups: cropped_convolution(
+                         g, weight, grad_shape, stride, padding, dilation, groups),
                      weight=lambda g, grad, weight_shape, stride, padding, dilation, groups: conv_weight(
                          grad, g, weight_shape, stride, padding, dilation, groups)))
 def conv_input(grad, weight, shape, stride, padding, dilation, groups):
@@ -173,18 +181,12 @@ def conv_input(grad, weight, shape, stride, padding, dilation, groups):
 
 
 @primitive(tensors=("grad", "input"), where="", family="opaque", node="ConvolutionBackwardBackward0",
-           grad=dict(grad=lambda g, input, stride, padding, dilation, groups: _convolution(input, g, None, stride, padding, dilation, groups),
+           grad=dict(grad=lambda g, input, grad_shape, stride, padding, dilation, groups: cropped_convolution(
+                         input, g, grad_shape, stride, padding, dilation, groups),
                      input=lambda g, grad, input_shape, stride, padding, dilation, groups: conv_input(
                          grad, g, input_shape, stride, padding, dilation, groups)))
 def conv_weight(grad, input, shape, stride, padding, dilation, groups):
     return correlated(grad, input, shape, stride, padding, dilation, groups)
-
-
-@composite("")
-def cropped_convolution(input, weight, shape, stride, padding, dilation, groups):
-    """A convolution without the outputs that output_padding of a transposed one can add."""
-    result = _convolution(input, weight, None, stride, padding, dilation, groups)
-    return result if result.shape == shape else result[(slice(None), slice(None), *(slice(size) for size in shape[2:]))]
 
 
 @primitive(tensors=("input", "weight", "bias"), where="", family="opaque", node="ConvolutionBackward0",

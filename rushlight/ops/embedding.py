@@ -179,7 +179,7 @@ def bag_max_backward(g, weight, input, bags, keep):
 @primitive(tensors=("grad", "weight", "input", "offsets", "per_sample_weights"), where="", family="scatter", node="EmbeddingBagBackwardBackward0",
            grad=dict(grad=lambda g, input, offsets, per_sample_weights, mode, padding_idx, count: _embedding_bag(
                g, input, offsets, per_sample_weights, mode, padding_idx, count)))
-def bag_backward(grad, weight, input, offsets, per_sample_weights, mode, padding_idx, count, by_frequency):
+def bag_backward(grad, weight, input, offsets, per_sample_weights=None, mode="sum", padding_idx=-1, count=0, by_frequency=False):
     return raw_bag_backward(grad, weight, input, offsets, per_sample_weights, mode, padding_idx, count, by_frequency)
 
 
