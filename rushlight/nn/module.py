@@ -30,7 +30,7 @@ PLAIN_TYPES = frozenset({int, float, bool, str, bytes, list, tuple, set})
 def typename(value: object) -> str:
     """The type's name as PyTorch's messages write it: `torch.FloatTensor` for a tensor, `int` for an int."""
     if isinstance(value, Tensor):
-        return value.type()
+        return value.type()  # type: ignore[attr-defined]
     kind = type(value)
     module = kind.__module__
     return kind.__qualname__ if module in ("builtins", "", None) else f"{module}.{kind.__qualname__}"

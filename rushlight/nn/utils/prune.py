@@ -115,7 +115,7 @@ class PruningContainer(BasePruningMethod):
     PRUNING_TYPE = "container"
 
     def __init__(self, *args: Any) -> None:
-        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
+        self._pruning_methods: tuple[Any, ...] = ()
         if len(args) == 1:
             self._tensor_name = args[0]._tensor_name
         for method in args:
@@ -167,7 +167,7 @@ class PruningContainer(BasePruningMethod):
 def _checked(amount: Any) -> Any:
     if not isinstance(amount, numbers.Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-    if amount < 0 or not isinstance(amount, numbers.Integral) and amount > 1:
+    if amount < 0 or not isinstance(amount, numbers.Integral) and amount > 1:  # type: ignore[operator]
         raise ValueError(
             f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer"
         )
