@@ -19,10 +19,12 @@ COVERED = {
     "graph/*.py": "graph/test_graph.py",
     "kernels/rules_*.py": "kernels/test_rules.py",
     "kernels/*.py": "kernels/test_lower.py",
+    "capture/*.py": "capture/test_trace.py",  # one curriculum of functions for all parts of the tracer
+    "compile/*.py": "compile/test_dispatch.py",
     "serialize/*.py": "serialize/test_hostile.py",
     # what only gives names to the parts below
     **dict.fromkeys(["cuda.py", "mps.py", "xpu.py", "fft.py", "linalg.py", "special.py", "threads.py", "version.py", "utils/*.py", "random.py",
-                     "serialization.py", "compiler.py"], "test_public.py"),
+                     "serialization.py", "compiler.py", "_dynamo.py"], "test_public.py"),
 }
 
 FILES = sorted(p.relative_to(ROOT / "rushlight") for p in (ROOT / "rushlight").rglob("*.py"))

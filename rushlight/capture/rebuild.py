@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.size import Size
 from ..tensor import Tensor
-from .calling import DICT_KEYS, ITERATORS, NATIVE_TYPES
+from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
 from .loading import IDENTITY, SCALARS, Pending, Uncapturable
 from .machine import NULL, Frame, Generator
 from .sources import Text, iterator_place

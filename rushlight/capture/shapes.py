@@ -129,8 +129,6 @@ class Shapes(Tensors):
                 self.guards.add("type", source, "type({v}) is " + name, words=f"type({source.name}) is {name}")
                 if name == "float":
                     self.guards.add("finite", source, "{v} - {v} == 0", words=f"{source.name} is finite")
-            else:
-                self.guards.add("size", source, "{v} >= 2", words=f"2 <= {source.name}")
         return symbol
 
     def size_symbol(self, tensor: Traced, dim: int) -> Symbol:
@@ -382,6 +380,12 @@ class Shapes(Tensors):
                         shape[source.key] = size
                 return wrap(np.zeros(shape, item.real._array.dtype), item.real._dtype)
         raise KeyError(node)
+
+    def fix_all_sizes(self) -> None:
+        """An error was raised that may show any size."""
+        if self.policy.any_dynamic:
+            for symbol in self.all_symbols():
+                symbol.concrete()
 
     def fix_sizes(self, value: Any) -> None:
         """The sizes of a tensor decide more than the graph can say: fix them."""

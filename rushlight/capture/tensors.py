@@ -171,7 +171,10 @@ class Tensors(Calls):
         if dynamic:
             self.guards.add("rank", source, "len({v}._array.shape) == {0}", len(shape), words=f"tensor {name!r} rank == {len(shape)}")
             for at, size in enumerate(shape):
-                if at not in dynamic:
+                if at in dynamic:
+                    where = self.sources.step("shape", source, at)
+                    self.guards.add("size", where, "{v} >= 2", words=f"2 <= {where.name}")
+                else:
                     self.guards.add("size", source, "{v}._array.shape[{0}] == {1}", at, size, words=f"tensor {name!r} size at {at} == {size}")
             self.guards.add("layout", source, "{v}._array.flags.c_contiguous is {0}", raw._array.flags.c_contiguous,
                             words=f"tensor {name!r} is_contiguous() == {raw._array.flags.c_contiguous}")
@@ -247,6 +250,9 @@ class Tensors(Calls):
             raise
         except NotImplementedError as error:
             raise Break("Not built", str(error)) from None
+        except Exception:
+            self.fix_all_sizes()  # the message may name them
+            raise
         if fact:
             if name in ("size", "numel", "nelement", "__len__") and args and self.policy.any_dynamic:
                 return self.symbolic_fact(name, args, kwargs, result)

@@ -4,6 +4,7 @@
 Nothing that existed before is changed meanwhile.  Read `capture` first.
 """
 
+import math
 import operator
 import sys
 from collections.abc import Callable
@@ -11,18 +12,18 @@ from typing import Any
 
 from ..core import modes
 from ..graph import GraphModule
-from ..tensor import Tensor
 from . import guards as guarding
+from .attributes import find
 from .branches import CONTROL
 from .bytecode import VERSION
 from .loading import Pending, Uncapturable
-from .machine import NULL, Break, Frame, Restart
+from .machine import BINARY, NULL, Break, Frame, Restart
 from .points import Continue, FrameState, Point
 from .rebuild import Cycle, Rebuild
 from .shapes import Shapes
 from .sources import LOADERS
 from .lines import raise_at
-from .tensors import MODES, Traced, present_modes, set_mode
+from .tensors import MODES, present_modes, set_mode
 from .values import special_calls
 
 END = object()
@@ -288,9 +289,6 @@ def changes(node: Any) -> bool:
 
 
 def guard_names() -> dict:
-    import math
-
-    from .attributes import find
     return {"copysign": math.copysign, "find": find, "is_empty": is_empty}
 
 
@@ -325,7 +323,7 @@ def write_break(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break) -
     text, operands, kind, ways = plan
     names = [rebuild.name(operand) for operand in operands]
     handled = tracer.handled
-    outer = frames[1:]
+
     points = point.points
     caught = any(frame.program.handlers[frame.pc] is not None for frame in frames)
 
@@ -529,7 +527,4 @@ INPLACE = {op: f"INPLACE_OPERATORS[{op!r}]" for op in ("+=", "-=", "*=", "/=", "
 NAMES = {"END": END, "enter": enter, "leave": leave, "unpack": unpack, "import_name": import_name, "setitem": operator.setitem,
          "delitem": operator.delitem}
 LOADERS.update(NAMES)
-from .machine import BINARY  # noqa: E402
-
 LOADERS["INPLACE_OPERATORS"] = BINARY
-__all__ = ["Entry", "Raised", "Tensor", "Traced", "Tracer", "capture"]

@@ -16,7 +16,7 @@ from ..core import modes
 from ..tensor import Tensor
 from . import equivalents
 from .attributes import find
-from .calling import ITERATORS, NATIVE_TYPES, has_python, python_method
+from .kinds import ITERATORS, NATIVE_TYPES, has_python, python_method
 from .loading import SCALARS, is_library
 from .machine import Break, Generator
 

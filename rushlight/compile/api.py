@@ -79,11 +79,12 @@ def compile_callable(model: Any, backend: Callable, fullgraph: bool, dynamic: bo
     first: tuple = ()
     function = model
     while True:
-        original = getattr(function, "_rushlight_original", None)
-        if original is not None:
-            function = original
-        elif isinstance(function, MethodType):
+        if isinstance(function, MethodType):
             first, function = (function.__self__, *first), function.__func__
+        elif getattr(function, "_rushlight_original", None) is not None:
+            function = function._rushlight_original
+        elif isinstance(function, functools.partial) and not function.keywords:
+            first, function = (*function.args, *first), function.func
         elif not isinstance(function, FunctionType) and isinstance(getattr(type(function), "__call__", None), FunctionType):
             first, function = (function, *first), type(function).__call__
         else:

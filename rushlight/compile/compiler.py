@@ -9,10 +9,9 @@ from ..capture.calling import Calls
 from ..capture.machine import Break
 from ..capture.trace import Tracer
 from .api import compile, list_backends
-from .dispatch import busy, everything, shared
+from .dispatch import busy, everything, shared, stance
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
-stance = {"now": "default"}
 
 
 def is_compiling() -> bool:
@@ -62,7 +61,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
     @functools.wraps(original)
     def disabled(*args: Any, **kwargs: Any) -> Any:
-        before = getattr(busy, "disabled", False)
+        before = busy.disabled
         busy.disabled = before or recursive
         try:
             return original(*args, **kwargs)
@@ -163,7 +162,7 @@ def register(package: Any) -> None:
 
 @contextlib.contextmanager
 def no_tracing() -> Iterator[None]:
-    before, busy.disabled = getattr(busy, "disabled", False), True
+    before, busy.disabled = busy.disabled, True
     try:
         yield
     finally:

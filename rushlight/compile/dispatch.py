@@ -22,7 +22,15 @@ from .policy import LOGS, Policy, explain_break, log
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
 LOCK = threading.RLock()
-busy = threading.local()
+
+class Busy(threading.local):
+    """What the current thread is doing."""
+
+    tracing = disabled = False
+
+
+busy = Busy()
+stance = {"now": "default"}  # see compiler.set_stance
 NATIVELY = object()
 shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> its points, by backend
 everything: list = []  # weak references to all compiled functions, for reset()
@@ -75,7 +83,7 @@ class Compiled:
 
     def call(self, args: tuple, kwargs: dict) -> Any:
         """Run the function on its arguments, compiled as far as that goes."""
-        if self.never is not None or getattr(busy, "tracing", False) or config.disable:
+        if self.never is not None or busy.tracing or busy.disabled or config.disable or stance["now"] == "force_eager":
             return self.function(*args, **kwargs)
         function = self.function
         if self.binder is None or function.__defaults__ is not self.binder_defaults:
@@ -121,6 +129,13 @@ class Compiled:
         return NATIVELY if entry is None else self.execute(entry, point, roots)
 
     def translate(self, point: Point, roots: list) -> Any:
+        now = stance["now"]
+        if now == "eager_on_recompile" or (now.endswith("eager_then_compile") and point.state != "called"):
+            point.state = "called"
+            return None
+        if now == "fail_on_recompile":
+            raise RuntimeError("Detected recompile when torch.compile stance is 'fail_on_recompile'. "
+                               f"filename: '{point.where[0]}', function name: '{point.where[2]}', line number: {point.where[1]}")
         if sum(entry.owner is self for entry in point.entries) >= config.recompile_limit:
             self.limit_hit(point, roots)
             return None
@@ -155,7 +170,12 @@ class Compiled:
         if "guards" in LOGS:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
         entry.owner = self
-        point.entries.append(entry)
+        if entry.guard(*roots) is True:
+            point.entries.append(entry)
+        else:  # it holds for this call only: it is run and not kept
+            counters["stats"]["unguardable"] += 1
+            if "recompiles" in LOGS:
+                log.warning("%s: the guards of a new translation do not hold", point.where)
         return entry
 
     def learn(self, point: Point, roots: list) -> None:

@@ -1,0 +1,75 @@
+"""Which types native code may be trusted with, which methods only move items, and special methods in Python."""
+
+import builtins
+import collections
+import itertools
+import types
+from types import FunctionType
+from typing import Any
+
+from .attributes import find
+
+NATIVE_TYPES = (list, dict, tuple, set, frozenset, str, bytes, bytearray, int, float, bool, complex, slice, range,
+                collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter, type(None),
+                type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, memoryview)
+# Methods that only move items about: pending items may stay pending.
+STRUCTURAL = {
+    list: {"append", "extend", "insert", "pop", "clear", "reverse", "copy", "__getitem__", "__len__", "__iter__",
+           "__setitem__", "__delitem__", "__reversed__", "__init__"},
+    dict: {"get", "items", "keys", "values", "pop", "popitem", "setdefault", "clear", "copy", "__getitem__", "__len__",
+           "__iter__", "__contains__", "__setitem__", "__delitem__", "move_to_end", "update", "__init__", "__reversed__"},
+    tuple: {"__getitem__", "__len__", "__iter__"},
+    collections.deque: {"append", "appendleft", "pop", "popleft", "extend", "extendleft", "rotate", "clear", "copy",
+                        "reverse", "__len__", "__getitem__", "__iter__"},
+}
+STRUCTURAL_FUNCTIONS = (list, tuple, enumerate, zip, reversed, iter, len, itertools.chain, itertools.islice, itertools.count,
+                        itertools.repeat, itertools.cycle, itertools.zip_longest, itertools.product, itertools.pairwise,
+                        itertools.combinations, itertools.permutations, collections.deque, id, callable, slice)
+PURE_MODULES = frozenset({"math", "_operator", "operator", "itertools", "_collections", "collections", "builtins", "_struct",
+                          "cmath", "_functools", "functools", "_stat", "posixpath", "_bisect", "_heapq", "_statistics", "numbers",
+                          "fractions", "decimal", "string", "_string", "re", "_sre", "textwrap", "types", "enum", "_abc", "copyreg"})
+IMPURE = {builtins.open, builtins.input, builtins.eval, builtins.exec, builtins.compile, builtins.print, builtins.breakpoint,
+          builtins.__import__, builtins.__build_class__}
+ITERATORS = tuple({type(iter(x)) for x in ([], (), {}, set(), "", b"", range(0), {}.keys(), {}.values(), {}.items(), range(1 << 70),
+                                         collections.OrderedDict(), collections.OrderedDict().items(), collections.OrderedDict().values())}
+                  | {type(reversed([])), type(reversed({})), zip, enumerate, reversed, itertools.chain, itertools.islice, itertools.count,
+                     itertools.repeat, itertools.cycle, itertools.zip_longest, itertools.product, itertools.pairwise,
+                     itertools.combinations, itertools.permutations, itertools.combinations_with_replacement, type(iter(collections.deque()))})
+OPS = ("rushlight.ops", "rushlight.tensor", "rushlight.autograd", "rushlight.core", "rushlight.graph")
+BINARY_METHODS = {
+    "+": "add", "&": "and", "//": "floordiv", "<<": "lshift", "@": "matmul", "*": "mul", "%": "mod", "|": "or", "**": "pow",
+    ">>": "rshift", "-": "sub", "/": "truediv", "^": "xor",
+}
+COMPARE_METHODS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"),
+                   ">": ("__gt__", "__lt__"), ">=": ("__ge__", "__le__")}
+UNARY_METHODS = {"+": "__pos__", "-": "__neg__", "~": "__invert__"}
+ENDLESS = (itertools.chain, itertools.islice, itertools.count, itertools.repeat, itertools.cycle, itertools.zip_longest, itertools.groupby,
+           itertools.pairwise, itertools.compress, itertools.chain.from_iterable)
+DICT_KEYS = (type({}.keys()), type({}.values()), type({}.items()))
+ITERATOR_EQUIVALENTS = (map, filter, zip, enumerate, reversed)
+OPAQUE = ("rushlight.func", "rushlight.data", "rushlight.serialize", "rushlight.compile", "rushlight.export", "rushlight.capture",
+          "rushlight.kernels", "rushlight.diagnostics")
+BREAKING = frozenset({"logging", "warnings", "random", "threading", "inspect", "os", "time", "pickle", "copyreg", "traceback",
+                      "subprocess", "socket", "io", "pathlib", "tempfile", "json", "importlib", "numpy", "weakref", "dis", "gc", "asyncio",
+                      "unittest", "pdb", "bdb", "typing"})
+FOLLOWED: dict[Any, Any] = {}
+
+
+def python_method(value: Any, name: str) -> FunctionType | None:
+    """A special method that a user's class defines in Python."""
+    if type(value).__module__ == "rushlight.capture.shapes":
+        return None
+    found, _ = find(type(value), name)
+    return found if isinstance(found, FunctionType) else None
+
+
+def has_python(value: Any, *names: str) -> bool:
+    return any(python_method(value, name) is not None for name in names)
+
+
+def hashable(function: Any) -> bool:
+    try:
+        hash(function)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,374 @@
+"""Operators, items, iteration and text while translating: run at once on known values, followed where a class defines them.
+
+Read `Operations.binary` first.
+"""
+
+import collections
+import enum
+import operator
+import types
+from types import FunctionType
+from typing import Any
+
+from ..tensor import Tensor
+from . import equivalents
+from .attributes import ABSENT, Attributes, find
+from .kinds import (
+    BINARY_METHODS, COMPARE_METHODS, DICT_KEYS, ITERATORS, NATIVE_TYPES, UNARY_METHODS, has_python,
+    python_method,
+)
+from .loading import SCALARS, is_library
+from .machine import BINARY as BINARY_OPERATORS
+from .machine import UNARY as UNARY_OPERATORS
+from .machine import Break, Generator
+
+
+class Operations(Attributes):
+    """Part of the tracer: the operations that may run Python code."""
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def truth(self, value: Any) -> bool:
+        kind = type(value)
+        if kind is bool or value is None or kind in (int, float, str):
+            return bool(value)
+        if isinstance(value, Tensor):
+            return self.tensor_truth(value)
+        for name in ("__bool__", "__len__"):
+            method = python_method(value, name)
+            if method is not None:
+                self.class_guard(value, kind, name, method)
+                result = self.inline(method, value)
+                if name == "__bool__" and type(result) is not bool:
+                    raise TypeError(f"__bool__ should return bool, returned {type(result).__name__}")
+                return bool(result)
+        return bool(value)
+
+    def unary(self, op: str, value: Any) -> Any:
+        method = None if type(value) in SCALARS else python_method(value, UNARY_METHODS[op])
+        if method is not None and not isinstance(value, Tensor) and not self.is_symbol(value):
+            return self.call(method, (value,), {})
+        if isinstance(value, Tensor):
+            return self.call_op(UNARY_OPERATORS[op], (value,), {})
+        return super().unary(op, value)
+
+    def binary(self, op: str, left: Any, right: Any) -> Any:
+        if type(left) in SCALARS and type(right) in SCALARS:
+            return super().binary(op, left, right)
+        if self.is_symbol(left) or self.is_symbol(right):
+            if not isinstance(left, Tensor) and not isinstance(right, Tensor):
+                return super().binary(op, left, right)
+        inplace = op.endswith("=")
+        name = BINARY_METHODS[op[:-1] if inplace else op]
+        forward, backward = (python_method(left, f"__{name}__") if not isinstance(left, Tensor) else None,
+                             python_method(right, f"__r{name}__") if not isinstance(right, Tensor) else None)
+        own = python_method(left, f"__i{name}__") if inplace and not isinstance(left, Tensor) else None
+        if own is not None:
+            result = self.inline(own, left, right)
+            if result is not NotImplemented:
+                return result
+        if forward is not None or backward is not None:
+            if is_library(type(left)) and is_library(type(right)) and isinstance(left, (enum.Enum, *NATIVE_TYPES)):
+                return super().binary(op, left, right)
+            order = [(forward, left, right), (backward, right, left)]
+            if type(right) is not type(left) and isinstance(right, type(left)) and backward is not None:
+                order.reverse()
+            for method, first, second in order:
+                if method is not None:
+                    result = self.inline(method, first, second)
+                    if result is not NotImplemented:
+                        return result
+                elif isinstance(first, Tensor) and first is left:
+                    try:
+                        return self.call_op(BINARY_OPERATORS[op], (left, right), {})
+                    except TypeError:
+                        pass
+            return self.refuse(op, left, right)
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            return self.call_op(BINARY_OPERATORS[op], (left, right), {})
+        if op == "%" and isinstance(left, str):
+            return self.format_percent(left, right)
+        if op in ("+", "*", "+=", "*=") and isinstance(left, (list, tuple)) and isinstance(right, (list, tuple, int)):
+            return super().binary(op, left, right)
+        if op == "+=" and isinstance(left, (list, collections.deque)):
+            left.extend(self.unpack(right))
+            return left
+        left, right = self.resolve(left), self.resolve(right)
+        self.check_plain(right)
+        if not isinstance(left, NATIVE_TYPES) or type(left) not in NATIVE_TYPES:
+            self.check_plain(left)
+        return self.taken(super().binary(op, left, right))
+
+    def refuse(self, op: str, left: Any, right: Any) -> Any:
+        inner = op[:-1] if op.endswith("=") else op
+        mark = " or pow()" if inner == "**" and not op.endswith("=") else ""
+        raise TypeError(f"unsupported operand type(s) for {op}{mark}: '{type(left).__name__}' and '{type(right).__name__}'")
+
+    def format_percent(self, left: str, right: Any) -> str:
+        right = self.resolve(right)
+        for item in right if isinstance(right, tuple) else (right,):
+            self.check_shown(item)
+        return left % right
+
+    def compare(self, op: str, left: Any, right: Any) -> Any:
+        if type(left) in SCALARS and type(right) in SCALARS:
+            return super().compare(op, left, right)
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            return self.compare_tensors(op, left, right)
+        if self.is_symbol(left) or self.is_symbol(right):
+            return super().compare(op, left, right)
+        first, second = COMPARE_METHODS[op]
+        forward, backward = python_method(left, first), python_method(right, second)
+        if op == "!=" and forward is None and python_method(left, "__eq__") is not None:
+            return not self.truth(self.inline(python_method(left, "__eq__"), left, right))
+        if (forward is not None or backward is not None) and not isinstance(left, (enum.Enum, type)):
+            if not (is_library(type(left)) and is_library(type(right))):
+                order = [(forward, left, right), (backward, right, left)]
+                if type(right) is not type(left) and isinstance(right, type(left)) and backward is not None:
+                    order.reverse()
+                for method, one, other in order:
+                    if method is not None:
+                        result = self.inline(method, one, other)
+                        if result is not NotImplemented:
+                            return result
+                if op in ("==", "!="):
+                    return (left is right) == (op == "==")
+                raise TypeError(f"'{op}' not supported between instances of '{type(left).__name__}' and '{type(right).__name__}'")
+        left, right = self.resolve(left), self.resolve(right)
+        self.check_plain(left)
+        self.check_plain(right)
+        return super().compare(op, left, right)
+
+    def contains(self, container: Any, item: Any) -> bool:
+        method = python_method(container, "__contains__")
+        if method is not None and not isinstance(container, (Tensor, type)) and not is_library(type(container)):
+            return self.truth(self.inline(method, container, item))
+        if isinstance(container, type) and issubclass(type(container), enum.EnumMeta):
+            return item in container
+        if isinstance(container, Tensor):
+            return self.truth(self.inline(type(container).__contains__, container, item))
+        if isinstance(container, (dict, *DICT_KEYS)):
+            return self.key(item) in container
+        if isinstance(container, (Generator, *ITERATORS)) or has_python(container, "__iter__", "__getitem__"):
+            if not is_library(type(container)) or isinstance(container, Generator):
+                return self.inline(equivalents.contains_by_iteration, container, item)
+        container, item = self.resolve(container), self.resolve(item)
+        if isinstance(container, (list, tuple, collections.deque)) and (
+                has_python(item, "__eq__") or any(has_python(one, "__eq__") for one in container)):
+            if any(one is item for one in container) and not isinstance(item, Tensor):
+                return True
+            return self.inline(equivalents.contains_by_iteration, container, item)
+        self.check_plain(container)
+        self.check_plain(item)
+        return item in container
+
+    def getitem(self, container: Any, key: Any) -> Any:
+        kind = type(container)
+        if kind is list or kind is tuple:
+            return container[self.index(key)]
+        if isinstance(container, Tensor):
+            return self.call_op(operator.getitem, (container, key), {})
+        method, base = find(kind, "__getitem__")
+        if isinstance(method, FunctionType) and not is_library(base):
+            self.class_guard(container, kind, "__getitem__", method)
+            return self.call(method, (container, key), {})
+        if isinstance(method, FunctionType):
+            if isinstance(container, tuple):
+                return container[self.index(key)]
+            return self.call(method, (container, key), {})
+        if isinstance(container, dict):
+            key = self.key(key)
+            if not dict.__contains__(container, key):
+                missing, _ = find(kind, "__missing__")
+                if isinstance(missing, FunctionType):
+                    return self.call(missing, (container, key), {})
+                if isinstance(container, collections.defaultdict):
+                    return self.follow(equivalents.default_missing, (container, key), {})
+            return container[key]
+        if isinstance(container, type):
+            if issubclass(type(container), enum.EnumMeta):
+                return container[key]
+            getter, _ = find(container, "__class_getitem__")
+            return container[key]
+        if isinstance(container, (list, tuple, str, bytes, range, collections.deque, types.MappingProxyType, bytearray)):
+            return container[self.index(key)]
+        if method is ABSENT:
+            raise TypeError(f"'{kind.__name__}' object is not subscriptable")
+        raise Break("Unsupported subscript", f"an item of a {kind.__name__}")
+
+    def index(self, key: Any) -> Any:
+        key = self.resolve(key)
+        if isinstance(key, Tensor):
+            raise Break("Data-dependent index", "a Python container indexed by a tensor")
+        if python_method(key, "__index__") is not None and not self.is_symbol(key):
+            return self.inline(python_method(key, "__index__"), key)
+        return key
+
+    def setitem(self, container: Any, key: Any, value: Any) -> None:
+        kind = type(container)
+        if isinstance(container, Tensor):
+            self.call_op(operator.setitem, (container, key, value), {})
+            return
+        method, base = find(kind, "__setitem__")
+        if isinstance(method, FunctionType):
+            if base.__name__ in ("Registry", "HookTable"):
+                raise Break("Module attribute", "changing the registry of a module inside compiled code")
+            self.call(method, (container, key, value), {})
+            return
+        if isinstance(container, dict):
+            self.check_frozen(container, "__setitem__")
+            container[self.key(key)] = value
+            return
+        if isinstance(container, (list, collections.deque, bytearray)):
+            key = self.index(key)
+            if isinstance(key, slice):
+                value = self.unpack(value)
+            container[key] = value
+            return
+        if method is ABSENT:
+            raise TypeError(f"'{kind.__name__}' object does not support item assignment")
+        raise Break("Unsupported subscript", f"storing an item of a {kind.__name__}")
+
+    def delitem(self, container: Any, key: Any) -> None:
+        kind = type(container)
+        method, _ = find(kind, "__delitem__")
+        if isinstance(method, FunctionType):
+            self.call(method, (container, key), {})
+            return
+        if isinstance(container, dict):
+            self.check_frozen(container, "__delitem__")
+            del container[self.key(key)]
+            return
+        if isinstance(container, (list, collections.deque, bytearray)):
+            del container[self.index(key)]
+            return
+        raise TypeError(f"'{kind.__name__}' object doesn't support item deletion")
+
+    # -- iteration ---------------------------------------------------------------------------------------------------
+
+    def iter(self, value: Any) -> Any:
+        kind = type(value)
+        if isinstance(value, (Generator, *ITERATORS)):
+            return value
+        if isinstance(value, Tensor):
+            return self.iterate_tensor(value)
+        method, base = find(kind, "__iter__")
+        if isinstance(method, FunctionType):
+            if issubclass(kind, enum.EnumMeta):
+                return iter(list(value))
+            self.class_guard(value, kind, "__iter__", method)
+            return self.call(method, (value,), {})
+        if method is None:
+            raise TypeError(f"'{kind.__name__}' object is not iterable")
+        if isinstance(value, NATIVE_TYPES):
+            return iter(value)
+        if method is ABSENT:
+            getter, _ = find(kind, "__getitem__")
+            if isinstance(getter, FunctionType):
+                return self.follow(equivalents.iter_getitem, (value,), {})
+            return iter(value)  # raises
+        if self.is_from_before(value) and hasattr(kind, "__next__"):
+            return value
+        raise Break("Unsupported iterable", f"going through a {kind.__name__}")
+
+    def next(self, iterator: Any) -> Any:
+        if isinstance(iterator, Generator):
+            if self.is_from_before(iterator):
+                raise Break("Iterator from outside", "a generator made before the call")
+            return self.send(iterator, None)
+        if isinstance(iterator, ITERATORS):
+            if self.is_from_before(iterator) and id(iterator) not in self.moving:
+                raise Break("Iterator from outside", f"a {type(iterator).__name__} made before the call")
+            return next(iterator)
+        method = python_method(iterator, "__next__")
+        if method is not None:
+            self.class_guard(iterator, type(iterator), "__next__", method)
+            return self.inline(method, iterator)
+        if find(type(iterator), "__next__")[0] is ABSENT:
+            raise TypeError(f"'{type(iterator).__name__}' object is not an iterator")
+        raise Break("Iterator from outside", f"a {type(iterator).__name__} made before the call")
+
+    def send(self, generator: Any, value: Any) -> Any:
+        try:
+            return super().send(generator, value)
+        except Break as signal:
+            signal.opaque = True
+            raise
+
+    def throw(self, generator: Any, error: Any) -> Any:
+        try:
+            return super().throw(generator, error)
+        except Break as signal:
+            signal.opaque = True
+            raise
+
+    def unpack(self, value: Any) -> list:
+        value = self.value(value)
+        if type(value) in (list, tuple, dict, set, str, range, collections.deque, frozenset, *DICT_KEYS):
+            return list(value)
+        try:
+            iterator = self.iter(value)
+        except Break as signal:
+            signal.opaque = True
+            raise
+        items = []
+        while True:
+            try:
+                items.append(self.next(iterator))
+            except StopIteration:
+                return items
+            if len(items) > 100000:
+                raise Break("Endless iterator", "more than 100,000 items unpacked")
+
+    def mapping(self, value: Any, words: str = "") -> dict:
+        value = self.value(value)
+        if isinstance(value, dict) and not has_python(value, "keys", "__getitem__"):
+            return dict(value)
+        if not isinstance(value, dict) and find(type(value), "keys")[0] is ABSENT:
+            raise TypeError(f"{words}, not {type(value).__name__}" if words else f"'{type(value).__name__}' object is not a mapping")
+        return self.inline(equivalents.dict_make, value)
+
+    def enter_attr(self, value: Any, name: str) -> Any:
+        found, base = find(type(value), name)
+        if found is ABSENT:
+            return super().enter_attr(value, name)
+        self.class_guard(value, type(value), name, found)
+        return self.bind_class_attribute(found, base, value, type(value), name)
+
+    def kind_of(self, value: Any) -> type:
+        value = self.value(value)
+        return self.tensor_kind(value) if isinstance(value, Tensor) else type(value) if not self.is_symbol(value) else self.symbol_kind(value)
+
+    def format(self, value: Any, spec: str) -> str:
+        method = python_method(value, "__format__")
+        if method is not None and not isinstance(value, Tensor) and not self.is_symbol(value) and not is_library(type(value)):
+            return self.call(method, (value, spec), {})
+        if not spec:
+            return self.text(value, "__str__")
+        value = self.resolve(value)
+        self.check_shown(value)
+        return format(value, self.resolve(spec))
+
+    def text(self, value: Any, name: str) -> str:
+        """`str` or `repr` of a value."""
+        value = self.resolve(value)
+        for one in (name, "__repr__"):
+            method = python_method(value, one)
+            if method is not None and not isinstance(value, Tensor) and not is_library(type(value)):
+                return self.inline(method, value)
+        self.check_shown(value)
+        return str(value) if name == "__str__" else repr(value)
+
+    def check_shown(self, value: Any) -> None:
+        """Break if the text of a value would show a tensor's data or an address."""
+        if isinstance(value, Tensor):
+            raise Break("Data-dependent text", "a tensor's values shown as text")
+        self.check_plain(value)
+        if has_python(value, "__repr__", "__str__", "__format__") and not is_library(type(value)):
+            raise Break("Python method in native code", f"the text of a {type(value).__name__} inside a container")
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set, frozenset)) else ()
+        for item in items:
+            self.check_shown(item)
+        if type(value).__repr__ is object.__repr__ and type(value).__str__ is object.__str__:
+            raise Break("Address in text", f"a {type(value).__name__} shown by its address")
+

@@ -1,0 +1,81 @@
+"""What varies becomes symbolic: sizes, ints and floats, with guards on what the code asked of them."""
+
+import pytest
+
+import rushlight as torch
+
+from .counting import compiled
+
+
+def run(function, calls, **options):
+    torch._dynamo.reset()
+    fast, found = compiled(function, **options)
+    for args in calls:
+        got, want = fast(*args), function(*args)
+        assert str(got) == str(want)
+    return len(found)
+
+
+def sizes(*numbers):
+    return [(torch.arange(float(n)),) for n in numbers]
+
+
+def test_automatic_after_the_first_change():
+    assert run(lambda x: torch.sin(x) * x.shape[0], sizes(3, 4, 5, 9, 3)) == 2
+
+
+def test_dynamic_from_the_start_and_never():
+    assert run(lambda x: x.reshape(-1, 1) + x.numel(), sizes(3, 4, 7), dynamic=True) == 1
+    assert run(lambda x: torch.sin(x), sizes(3, 4, 7), dynamic=False) == 3
+
+
+def test_zero_and_one_are_special():
+    assert run(lambda x: torch.sin(x) + 1, sizes(4, 1, 5, 0, 6)) == 4
+
+
+def test_a_branch_on_a_size_adds_a_guard():
+    assert run(lambda x: torch.sin(x) if x.shape[0] > 5 else torch.cos(x), sizes(3, 4, 5, 6, 7, 20, 3)) == 3
+
+
+def test_sizes_of_inner_tensors():
+    def f(x, y):
+        b, n = x.shape
+        z = (x.reshape(b * n) * n).view(n, b).t() + y[:b].unsqueeze(1)
+        both = torch.cat([z, torch.zeros(b, 2 * n + 1)], 1)
+        return both.shape[1] * 2, z.numel() // b, both.sum(1)
+    calls = [(torch.arange(float(b * n)).reshape(b, n), torch.arange(float(b + 1))) for b, n in ((4, 3), (5, 3), (5, 4), (7, 2))]
+    assert run(f, calls, dynamic=True) == 1
+
+
+def test_numbers_become_inputs():
+    assert run(lambda x, k: torch.sin(x) * k + k ** 2, [(torch.ones(2), k) for k in (2, 3, 4, 100, -5)]) == 2
+    assert run(lambda x, k: torch.sin(x) * k, [(torch.ones(2), k) for k in (0.5, 0.25, 3.0)]) == 2
+
+
+def test_a_number_that_is_needed_as_such_is_fixed():
+    def f(x, k):
+        return [x * i for i in range(k)], f"{k:03d}", {k: 1}
+    assert run(f, [(torch.ones(2), k) for k in (2, 3, 4, 2)]) == 3
+
+
+def test_mark_dynamic_and_its_violation():
+    x = torch.ones(4)
+    torch._dynamo.mark_dynamic(x, 0)
+    fast, found = compiled(lambda x: torch.sin(x) * x.shape[0])
+    fast(x)
+    fast(torch.ones(5))
+    assert len(found) <= 2
+    y = torch.ones(4)
+    torch._dynamo.mark_dynamic(y, 0)
+    torch._dynamo.reset()
+    fast, _ = compiled(lambda x: torch.sin(x) if x.shape[0] == 4 else x)
+    with pytest.raises(RuntimeError, match="Constraints violated"):
+        fast(y)
+
+
+def test_a_wrong_shape_still_raises_the_plain_error():
+    torch._dynamo.reset()
+    fast, _ = compiled(lambda x, y: x + y, dynamic=True)
+    fast(torch.ones(3), torch.ones(3))
+    with pytest.raises(RuntimeError, match="size"):
+        fast(torch.ones(3), torch.ones(4))

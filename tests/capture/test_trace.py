@@ -1,0 +1,301 @@
+"""A curriculum of plain functions: what is captured, what breaks, what is guarded, what is replayed."""
+
+import collections
+import contextlib
+import traceback
+
+import pytest
+
+import rushlight as torch
+
+from .counting import compiled
+
+X = torch.tensor([0.5, 1.0])
+
+
+def same(got, want):
+    if isinstance(want, torch.Tensor):
+        return torch.allclose(got, want)
+    if isinstance(want, (list, tuple)):
+        return type(got) is type(want) and len(got) == len(want) and all(map(same, got, want))
+    return got == want
+
+
+def agree(function, *calls, graphs=None, **options):
+    """The compiled function gives what the plain one gives, call by call, with that many graphs."""
+    torch._dynamo.reset()
+    fast, found = compiled(function, **options)
+    for args in calls:
+        assert same(fast(*args), function(*args))
+    if graphs is not None:
+        assert len(found) == graphs
+    return found
+
+
+def test_straight_line():
+    found = agree(lambda x: torch.sin(x) * 2 + x, (X,), (X * 2,), graphs=1)
+    assert found.ops() == ["sin", "mul", "add"]
+
+
+def test_a_branch_on_a_python_value_is_guarded():
+    agree(lambda x, mode: torch.sin(x) if mode == "sin" else torch.cos(x), (X, "sin"), (X, "cos"), (X, "sin"), graphs=2)
+
+
+def test_unread_arguments_are_not_guarded():
+    agree(lambda x, unused: torch.sin(x), (X, 1), (X, "two"), (X, None), graphs=1)
+
+
+def test_a_returned_argument_is_not_guarded():
+    agree(lambda x, n: (torch.sin(x), n), (X, 1), (X, 2), (X, "three"), graphs=1)
+
+
+def test_calls_are_followed():
+    def scale(x, k=2, *more, **named):
+        return x * k + len(more) + len(named)
+    agree(lambda x: scale(x) + scale(x, 3, 4, z=5), (X,), graphs=1)
+
+
+def test_closures_and_nonlocal():
+    def counter():
+        n = 0
+
+        def step(x):
+            nonlocal n
+            n += 1
+            return x * n
+        return step
+    plain, other = counter(), counter()
+    fast, _ = compiled(other)
+    for _ in range(4):
+        assert same(fast(X), plain(X))
+
+
+def test_a_data_dependent_branch_goes_on_on_both_sides():
+    def f(x):
+        y = torch.sin(x)
+        if y.sum() > 0:
+            return torch.cos(y)
+        return torch.tanh(y)
+    agree(f, (X,), (-X,), (X,), (-X,), graphs=3)
+
+
+def test_a_break_in_a_callee_keeps_both_rests_in_one_graph():
+    def inner(x):
+        y = torch.sin(x)
+        torch._dynamo.graph_break()
+        return torch.cos(y)
+    found = agree(lambda x: torch.tanh(inner(x + 1)) * 2, (X,), graphs=2)
+    assert found.ops(0) == ["add", "sin"]
+    assert found.ops(1) == ["cos", "tanh", "mul"]
+
+
+def test_a_break_in_try_finally_and_with():
+    def f(x, log):
+        try:
+            with torch.no_grad():
+                y = torch.sin(x)
+                log.append(y.sum().item() > 0)
+                y = torch.cos(y)
+            log.append(torch.is_grad_enabled())
+            raise KeyError("k")
+        except KeyError as error:
+            log.append(error.args)
+        finally:
+            log.append("finally")
+        return torch.tanh(y)
+    fast, found = compiled(f)
+    for _ in range(2):
+        plain, log = [], []
+        assert same(fast(X, log), f(X, plain))
+        assert log == plain
+    assert len(found) == 2
+
+
+def test_a_break_in_a_loop_runs_the_frame_natively_unless_asked():
+    def f(x, n):
+        for i in range(n):
+            x = torch.sin(x) + i
+            torch._dynamo.graph_break()
+            x = torch.cos(x)
+        return x
+    agree(f, (X, 3), (X, 5), graphs=0)
+    with torch._dynamo.config.patch(break_in_loops=True):
+        found = agree(f, (X, 3), (X, 5))
+        assert found.runs >= 8
+
+
+def test_an_exception_of_the_native_piece_is_caught_by_the_captured_one():
+    @torch.compiler.disable
+    def fail():
+        raise ValueError("native")
+
+    def f(x):
+        try:
+            y = torch.sin(x)
+            fail()
+        except ValueError as error:
+            return torch.cos(x), str(error)
+        return y
+    agree(f, (X,), (X,), graphs=2)
+
+
+def test_effects_are_replayed_on_each_call():
+    class Box:
+        total = 0
+
+    def f(x, items, table, box):
+        items.append(torch.sin(x))
+        items[0] = len(items)
+        table["new"] = table.pop("old") + 1
+        box.total += 1
+        box.last = items[-1]
+        return x + box.total
+    fast, _ = compiled(f)
+    mine, plain = [[0], {"old": 1}, Box()], [[0], {"old": 1}, Box()]
+    for _ in range(3):
+        assert same(fast(X, *mine), f(X, *plain))
+        assert same(mine[0], plain[0]) and mine[1] == plain[1]
+        assert mine[2].total == plain[2].total and same(mine[2].last, plain[2].last)
+        mine[1] = plain[1] = {"old": 1}
+        mine[1] = dict(mine[1])
+
+
+def test_in_place_on_inputs_and_aliases():
+    def f(a, b):
+        a.mul_(2)
+        return torch.sin(b) + a, a is b
+    for shared in (True, False, True):
+        a, c = torch.ones(2), torch.ones(2)
+        fast, _ = compiled(f)
+        assert same(fast(a, a if shared else torch.ones(2)), f(c, c if shared else torch.ones(2)))
+        assert same(a, c)
+
+
+def test_returned_objects_keep_identity_and_sharing():
+    def f(x, items):
+        y = torch.sin(x)
+        pair = [y, y]
+        return x, items, pair, pair, (pair, {"k": pair})
+    fast, _ = compiled(f)
+    items = [1]
+    x, same_items, one, two, (three, table) = fast(X, items)
+    assert x is X and same_items is items and one is two is three is table["k"] and one[0] is one[1]
+
+
+def test_objects_made_inside_are_made_anew_on_each_call():
+    Pair = collections.namedtuple("Pair", "left right")
+
+    class Node:
+        def __init__(self, value):
+            self.value, self.children = value, []
+    fast, _ = compiled(lambda x: (Pair(torch.sin(x), Node(1)), Node([2])))
+    first, second = fast(X), fast(X)
+    assert type(first[0]) is Pair and type(first[1]) is Node
+    assert first[1] is not second[1] and first[1].children is not second[1].children
+
+
+def test_generators_and_library_functions_are_followed():
+    def produce(x, n):
+        for i in range(n):
+            got = yield x + i
+            x = x if got is None else got
+
+    def f(x, n):
+        g = produce(x, n)
+        first = next(g)
+        with contextlib.suppress(StopIteration):
+            g.send(first * 2)
+        return list(produce(x, n)), sorted([3, 1, n], key=lambda v: -v), sum([x, x]), max([x], key=lambda t: t.shape[0])
+    agree(f, (X, 2), (X, 3), (X, 1))
+
+
+def test_a_returned_generator_goes_on():
+    def f(x):
+        def produce():
+            yield torch.sin(x)
+            yield torch.cos(x)
+        g = produce()
+        next(g)
+        return g
+    fast, _ = compiled(f)
+    assert same(list(fast(X)), [torch.cos(X)])
+
+
+def test_user_exceptions_carry_the_users_line():
+    def f(x, n):
+        y = torch.sin(x)
+        if n > 2:
+            raise ValueError("too large")  # marked
+        return y
+    fast, _ = compiled(f)
+    fast(X, 1)
+    for n in (3, 4, 3):
+        with pytest.raises(ValueError, match="too large") as caught:
+            fast(X, n)
+        assert "# marked" in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_failing_op_raises_on_the_users_line():
+    def f(x, w):
+        y = torch.cos(x)
+        return y @ w  # marked product
+    fast, _ = compiled(f)
+    with pytest.raises(RuntimeError) as caught:
+        fast(torch.ones(2, 3), torch.ones(4, 2))
+    assert "# marked product" in "".join(traceback.format_exception(caught.value))
+
+
+def test_guards_say_what_changed():
+    torch._dynamo.reset()
+    fast, _ = compiled(lambda x, n: torch.sin(x) if n else x, dynamic=False)
+    fast(X, 1)
+    fast(X, 2)
+    fast(torch.ones(5), 1)
+    reasons = [reason for _, found in fast._rushlight_compiled.recompiles for reason in found]
+    assert reasons == ["0/0: L['n'] == 1", "0/1: L['n'] == 2", "0/0: tensor \"L['x']\" size == [2]"]
+
+
+def test_module_state_is_noticed():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = torch.nn.Linear(2, 2)
+            self.gain = 2.0
+
+        def forward(self, x):
+            y = torch.tanh(self.lin(x)) * self.gain
+            return y if self.training else -y
+    net = Net()
+    fast, _ = compiled(net)
+    seen = []
+    for change in (lambda: None, lambda: setattr(net, "gain", 3.0), net.eval, lambda: net.register_forward_hook(lambda m, a, out: out + 1),
+                   lambda: setattr(net, "lin", torch.nn.Linear(2, 2)), lambda: net.lin.requires_grad_(False),
+                   lambda: setattr(net, "forward", lambda x: x), lambda: seen.append(1)):
+        change()
+        got, want = fast(X[None]), net(X[None])
+        assert same(got, want) and got.requires_grad == want.requires_grad
+
+
+def test_modes_inside_and_outside():
+    w = torch.ones(2, requires_grad=True)
+
+    def f(x):
+        with torch.no_grad():
+            a = x * w
+        return a, x * w, torch.is_grad_enabled()
+    fast, found = compiled(f)
+    for context in (contextlib.nullcontext, torch.no_grad, contextlib.nullcontext):
+        with context():
+            got, want = fast(X), f(X)
+            assert [t.requires_grad for t in got[:2]] == [t.requires_grad for t in want[:2]] and got[2] == want[2]
+    assert len(found) == 2
+
+
+def test_random_numbers_are_those_of_the_plain_function():
+    def f(x):
+        return torch.rand(2) + torch.nn.functional.dropout(x, 0.5)
+    fast, _ = compiled(f)
+    torch.manual_seed(3)
+    want = [f(X) for _ in range(3)]
+    torch.manual_seed(3)
+    assert same([fast(X) for _ in range(3)], want)

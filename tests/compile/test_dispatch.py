@@ -1,0 +1,146 @@
+"""The public face: call forms, backends, limits, stances, disabling, nesting, copies and threads."""
+
+import copy
+import logging
+import pickle
+import threading
+
+import pytest
+
+import rushlight as torch
+from tests.capture.counting import Graphs, compiled
+
+X = torch.tensor([0.5, 1.0])
+
+
+def f(x, n=1):
+    return torch.sin(x) * n
+
+
+def test_call_forms():
+    for made in (torch.compile(f), torch.compile()(f), torch.compile(f, backend="eager"), torch.compile(f, mode="max-autotune")):
+        assert torch.equal(made(X, n=2), f(X, 2)) and made.__name__ == "f"
+    assert torch.compile(f, disable=True) is f
+    with pytest.raises(RuntimeError, match="Invalid backend"):
+        torch.compile(f, backend="foo")
+    with pytest.raises(RuntimeError, match="Unrecognized mode"):
+        torch.compile(f, mode="foo")
+    with pytest.raises(TypeError, match=r"f\(\) missing 1 required positional argument: 'x'"):
+        torch.compile(f)()
+
+
+def test_methods_and_decorators():
+    class Thing:
+        k = 3
+
+        @torch.compile
+        def scale(self, x):
+            return torch.sin(x) * self.k
+    thing = Thing()
+    assert torch.equal(thing.scale(X), torch.sin(X) * 3)
+    thing.k = 4
+    assert torch.equal(torch.compile(thing.scale)(X), torch.sin(X) * 4)
+
+
+def test_fullgraph_raises_with_the_line():
+    def g(x):
+        if x.sum() > 0:  # the branch
+            return x
+        return -x
+    fast = torch.compile(g, fullgraph=True)
+    for _ in range(2):
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="(?s)Data-dependent branching.*# the branch"):
+            fast(X)
+
+
+def test_the_limit_warns_once_and_runs_plain(caplog):
+    torch._dynamo.reset()
+    fast, found = compiled(lambda x, s: torch.sin(x) if s else x)
+    with caplog.at_level(logging.WARNING, "rushlight.compile"):
+        for k in range(12):
+            assert torch.equal(fast(X, f"text {k}"), torch.sin(X))
+    for k in range(12):
+        class Kind:
+            pass
+        assert torch.equal(fast(X, Kind()), torch.sin(X))
+    assert len(found) <= 8
+    assert len([r for r in caplog.records if "config.recompile_limit (8)" in r.message]) <= 1
+
+
+def test_disable_and_is_compiling():
+    @torch.compiler.disable
+    def outside(x):
+        return x + 1, torch.compiler.is_compiling()
+
+    def g(x):
+        return torch.sin(x), torch.compiler.is_compiling(), outside(x)[1]
+    fast, found = compiled(g)
+    assert fast(X)[1:] == (True, False) and g(X)[1:] == (False, False)
+    assert len(found) == 1
+
+
+def test_stances():
+    fast, found = compiled(f)
+    with torch.compiler.set_stance("force_eager"):
+        fast(X)
+    assert not found
+    fast(X)
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RuntimeError, match="Detected recompile"):
+        fast(torch.ones(2, 2))
+    with torch.compiler.set_stance("eager_on_recompile"):
+        assert torch.equal(fast(torch.ones(2, 2)), f(torch.ones(2, 2)))
+    assert len(found) == 1
+
+
+def test_modules_share_attributes_parameters_and_graphs():
+    torch._dynamo.reset()
+    graphs = Graphs()
+    nets = [torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh()) for _ in range(2)]
+    fast = [torch.compile(net, backend=graphs) for net in nets]
+    for net, made in zip(nets, fast):
+        assert torch.allclose(made(X[None]), net(X[None]))
+        assert isinstance(made, torch.nn.Module) and made[0] is net[0]
+        assert [p.data_ptr() for p in made.parameters()] == [p.data_ptr() for p in net.parameters()]
+    assert len(graphs) == 1
+    again = pickle.loads(pickle.dumps(copy.deepcopy(nets[0])))
+    again.compile()
+    assert torch.allclose(again(X[None]), nets[0](X[None]))
+    assert list(again.state_dict()) == ["0.weight", "0.bias"]
+
+
+def test_gradients_flow():
+    def g(x, w):
+        return torch.tanh(x @ w).sum()
+    fast, _ = compiled(g)
+    w1, w2 = (torch.ones(2, 2, requires_grad=True) for _ in range(2))
+    fast(X, w1).backward()
+    g(X, w2).backward()
+    assert torch.allclose(w1.grad, w2.grad)
+
+
+def test_explain():
+    def g(x):
+        y = torch.sin(x)
+        torch._dynamo.graph_break()
+        return torch.cos(y)
+    report = torch._dynamo.explain(g)(X)
+    assert (report.graph_count, report.graph_break_count, report.op_count) == (2, 1, 2)
+    assert "graph_break" in str(report) and "in g" in str(report)
+
+
+def test_threads():
+    torch._dynamo.reset()
+    fast, _ = compiled(lambda x, n: torch.sin(x) * n + x.shape[0])
+    wrong = []
+
+    def work(seed):
+        for k in range(20):
+            x = torch.ones(2 + (seed + k) % 5)
+            if not torch.allclose(fast(x, k % 3), torch.sin(x) * (k % 3) + x.shape[0]):
+                wrong.append((seed, k))
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
