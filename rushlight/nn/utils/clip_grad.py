@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Iterable
-from typing import Any
 
 from rushlight import ops
 from rushlight.core.modes import no_grad
@@ -16,10 +15,36 @@ Tensors = Tensor | Iterable[Tensor]
 
 
 def _grads(parameters: Tensors) -> list[Tensor]:
-    listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    if not listed and isinstance(parameters, types.GeneratorType):
-        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
-    return [p.grad for p in listed if p.grad is not None]
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    elif isinstance(parameters, types.GeneratorType):
+        parameters = list(parameters)
+        if not parameters:
+            warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=4)
+    grads = [parameter.grad for parameter in parameters]
+    return [grad for grad in grads if grad is not None]
+
+
+def _norm(tensors: list[Tensor], norm_type: float, error_if_nonfinite: bool) -> Tensor:
+    norm_type = float(norm_type)
+    if not tensors:
+        return ops.tensor(0.0)
+    norms = [linalg.vector_norm(tensor, norm_type) for tensor in tensors]
+    total = norms[0] if len(norms) == 1 else linalg.vector_norm(ops.stack(norms), norm_type)
+    if error_if_nonfinite and not bool(ops.isfinite(total)):
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
+            "`error_if_nonfinite=False`"
+        )
+    return total
+
+
+def _scale(grads: list[Tensor], max_norm: float, total_norm: Tensor) -> None:
+    # No branch on the value: a NaN norm makes every gradient NaN, as in PyTorch, and capture meets no question.
+    factor = ops.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+    for grad in grads:
+        grad.mul_(factor if factor.dtype is grad.dtype else factor.to(grad.dtype))
 
 
 @no_grad()
@@ -33,18 +58,7 @@ def get_total_norm(
         >>> torch.nn.utils.get_total_norm([torch.tensor([3.0]), torch.tensor([4.0])])
         tensor(5.)
     """
-    listed = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    norm_type = float(norm_type)
-    if not listed:
-        return ops.tensor(0.0)
-    total = linalg.vector_norm(ops.stack([linalg.vector_norm(t, norm_type) for t in listed]), norm_type)
-    if error_if_nonfinite and not bool(ops.isfinite(total)):
-        raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
-            "clipped. To disable this error and scale the gradients by the non-finite norm anyway, set "
-            "`error_if_nonfinite=False`"
-        )
-    return total
+    return _norm([tensors] if isinstance(tensors, Tensor) else list(tensors), norm_type, error_if_nonfinite)
 
 
 @no_grad()
@@ -52,13 +66,7 @@ def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
     """Multiply every gradient by max_norm / (total_norm + 1e-6), if that is less than 1."""
-    grads = _grads(parameters)
-    if not grads:
-        return
-    # No branch on the value: a NaN norm makes every gradient NaN, as in PyTorch.
-    factor = ops.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
-    for grad in grads:
-        grad.mul_(factor.to(grad.dtype))
+    _scale(_grads(parameters), max_norm, total_norm)
 
 
 @no_grad()
@@ -81,11 +89,9 @@ def clip_grad_norm_(
         >>> torch.nn.utils.clip_grad_norm_(p, 1.0), p.grad
         (tensor(5.), tensor([0.6000, 0.8000]))
     """
-    listed: Any = parameters if isinstance(parameters, Tensor) else list(parameters)
-    if isinstance(parameters, types.GeneratorType) and not listed:
-        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
-    total = get_total_norm(_grads(listed), norm_type, error_if_nonfinite, foreach)
-    clip_grads_with_norm_(listed, max_norm, total, foreach)
+    grads = _grads(parameters)
+    total = _norm(grads, norm_type, error_if_nonfinite)
+    _scale(grads, max_norm, total)
     return total
 
 
