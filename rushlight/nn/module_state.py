@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import warnings
 from collections import OrderedDict, namedtuple
@@ -231,8 +232,25 @@ class StateMethods:
                 errors.insert(0, f"Missing key(s) in state_dict: {names}. ")
         if errors:
             listed = "\n\t".join(errors)
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
+            error = RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
+            for hint in _renamings(missing, unexpected):
+                error.add_note(hint)  # a note, so that the message stays PyTorch's
+            raise error
         return IncompatibleKeys(missing, unexpected)
+
+
+def _renamings(missing: list[str], unexpected: list[str]) -> list[str]:
+    """What probably happened to names that are missing: a common prefix, or names spelt alike."""
+    for name in missing[:1]:
+        for found in unexpected:
+            prefix = found.removesuffix(name)
+            if found != prefix and prefix.endswith(".") and all(prefix + other in unexpected for other in missing):
+                return [f'every missing name is there with "{prefix}" in front: strip it from the keys']
+            prefix = name.removesuffix(found)
+            if name != prefix and prefix.endswith(".") and all(other.removeprefix(prefix) in unexpected for other in missing):
+                return [f'every missing name is there without its "{prefix}": add it to the keys']
+    pairs = [(name, difflib.get_close_matches(name, unexpected, 1, 0.75)) for name in missing[:20]]
+    return [f'"{name}" is missing: was it saved as "{near[0]}"?' for name, near in pairs if near]
 
 
 def _load_tree(

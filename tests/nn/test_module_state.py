@@ -102,3 +102,15 @@ def test_old_batch_norm_state_has_no_count():
     state = nn.BatchNorm1d(2).state_dict()
     del state["num_batches_tracked"], state._metadata
     assert nn.BatchNorm1d(2).load_state_dict(state).missing_keys == []
+
+
+@pytest.mark.parametrize("rename, note", [
+    (lambda key: "module." + key, 'every missing name is there with "module." in front'),
+    (lambda key: key.removeprefix("0."), 'every missing name is there without its "0."'),
+    (lambda key: key.replace("weight", "wieght"), '"0.weight" is missing: was it saved as "0.wieght"?'),
+])
+def test_notes_say_what_was_renamed(rename, note):
+    net = nn.Sequential(nn.Linear(1, 1))
+    with pytest.raises(RuntimeError) as caught:
+        net.load_state_dict({rename(key): value for key, value in net.state_dict().items()})
+    assert any(note in line for line in caught.value.__notes__)
