@@ -1,0 +1,26 @@
+"""Export: a finished model as one graph with checked inputs, saved without its source; and the departing and static ways.
+
+`export(module, args)` gives an `ExportedProgram`; `save` and `load` keep it as one file.  `load` needs neither nn nor
+capture, so everything here is loaded when its name is first used.  Read `build.export` and `program.ExportedProgram`.
+"""
+
+import importlib
+from typing import Any
+
+NAMES = {"export": "build", "export_for_training": "build", "ExportedProgram": "program", "Dim": "dims", "dims": "dims", "ShapesCollection": "dims",
+         "UserError": "dims", "save": "archive", "load": "archive", "FormatError": "archive", "ExportGraphSignature": "signature",
+         "ExportBackwardSignature": "signature", "InputKind": "signature", "InputSpec": "signature", "OutputKind": "signature",
+         "OutputSpec": "signature", "TensorArgument": "signature", "ConstantArgument": "signature", "SymIntArgument": "signature"}
+__all__ = ["Dim", "ExportedProgram", "FormatError", "UserError", "dims", "export", "load", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in NAMES:
+        value = getattr(importlib.import_module("." + NAMES[name], __name__), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'rushlight.export' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *NAMES})

@@ -1,0 +1,397 @@
+"""`export`: trace a module, lift its state, check what was said about sizes, and make the program.
+
+Read `export` first; tracing is in trace.py, the proof of declared sizes in prove.py.
+"""
+
+import inspect
+import warnings
+from typing import Any
+
+from ..capture.rebuild import Rebuild
+from ..capture.shapes import Symbol
+from ..capture.tensors import Traced, set_mode
+from ..core.pytree import tree_flatten, tree_unflatten
+from ..graph import Graph, GraphModule, Node, map_nodes
+from ..nn.module import Module
+from ..ops import functional as nn_functional
+from ..tensor import Tensor
+from .checks import Checks, Input, SizeSymbol
+from .dims import Root, Sizes, UserError
+from .program import ExportedProgram, switch_mode
+from .prove import prove
+from .signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument,
+                        TensorArgument)
+from .trace import ExportTracer, trace_module
+
+
+def export(mod: Any, args: tuple = (), kwargs: dict | None = None, *, dynamic_shapes: Any = None, strict: bool = False,
+           preserve_module_call_signature: tuple = (), prefer_deferred_runtime_asserts_over_guards: bool = False) -> Any:
+    """Turn a module's forward into one sound graph that runs without its source.
+
+    Args:
+        mod: an `nn.Module`; its forward is traced in its present mode (train or eval).
+        args, kwargs: example inputs. Tensors become inputs; Python numbers and strings are fixed and checked on each call.
+        dynamic_shapes: which sizes are free: `{"x": {0: Dim("batch", min=1, max=64)}}`, or a tuple in the order of the
+            inputs. All others are fixed to the example's.
+        strict: accepted as in PyTorch; both values capture in the same, sound way.
+
+    Returns an `ExportedProgram`. Raises `UserError` where forward cannot become one graph (the text names the line and
+    the ways out) or where the code contradicts `dynamic_shapes`; what forward itself raises comes through.
+
+    >>> import rushlight as torch
+    >>> program = torch.export.export(torch.nn.Linear(2, 1), (torch.zeros(3, 2),))
+    >>> program(torch.zeros(3, 2)).shape
+    torch.Size([3, 1])
+    """
+    if not isinstance(mod, Module):
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+    if not isinstance(args, tuple):
+        raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+    kwargs = dict(kwargs or {})
+    names, arguments = argument_names(mod, args, kwargs)
+    leaves, spec = tree_flatten((args, kwargs))
+    leaves = [fresh(leaf) for leaf in leaves]
+    args_, kwargs_ = tree_unflatten(leaves, spec)
+    sizes = Sizes().read(arguments, dynamic_shapes)
+    tracer, value = trace_module(mod, args_, kwargs_, leaves, sizes)
+    return Builder(mod, tracer, value, names, args, kwargs, leaves, sizes).program()
+
+
+export_for_training = export
+
+
+def fresh(leaf: Any) -> Any:
+    """A tensor of its own for each input, so that equal inputs stay apart."""
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
+
+
+def argument_names(mod: Any, args: tuple, kwargs: dict) -> tuple[list, dict]:
+    """One (name, by keyword only) per argument in the order of args, then kwargs; and the arguments by parameter."""
+    signature = inspect.signature(mod.forward)
+    bound = signature.bind(*args, **kwargs)
+    names, position = [], 0
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [(f"{name}_{at}", False) for at in range(len(args) - position)]
+            position = len(args)
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and position < len(args):
+            names.append((name, False))
+            position += 1
+    by_position = {name for name, _ in names}
+    keyword_only = {name for name, parameter in signature.parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
+    for name in kwargs:
+        names.append((name, name in keyword_only or name not in signature.parameters or bool(by_position and any(
+            parameter.kind is parameter.VAR_POSITIONAL for parameter in signature.parameters.values()))))
+    arguments = {}
+    for name, value in bound.arguments.items():
+        arguments[name] = value
+    # The leaves are numbered in the order of args, then kwargs as given.
+    order = [name for name in arguments if name not in kwargs] + [name for name in kwargs]
+    merged = {}
+    for name in order:
+        merged[name] = kwargs[name] if name in kwargs else arguments[name]
+    variable = next((name for name, parameter in signature.parameters.items() if parameter.kind is parameter.VAR_KEYWORD), None)
+    merged.pop(variable, None)
+    return names, merged
+
+
+class Builder:
+    """Makes the program from a finished trace."""
+
+    def __init__(self, mod: Any, tracer: ExportTracer, value: Any, names: list, args: tuple, kwargs: dict, leaves: list, sizes: Sizes):
+        self.mod, self.tracer, self.value, self.names = mod, tracer, value, names
+        self.args, self.kwargs, self.leaves, self.sizes = args, kwargs, leaves, sizes
+        self.graph = Graph()
+        self.nodes: dict[Node, Node] = {}
+        self.state: dict[str, Tensor] = {}
+        self.constants: dict[str, Tensor] = {}
+        self.aliases: dict[str, str] = {}
+
+    def program(self) -> ExportedProgram:
+        writes = self.effects()
+        specs = self.placeholders()
+        for node in self.tracer.graph.nodes:
+            if node.op != "placeholder":
+                self.nodes[node] = self.copy(node, self.graph, self.nodes)
+        for target, written in writes:
+            self.nodes[written] = self.graph.call_method("copy_", (self.nodes[target], self.nodes[written]))
+        outputs, out_spec, out_specs = self.outputs()
+        self.graph.output(tuple(outputs))
+        self.graph.eliminate_dead_code()
+        held = {name: self.copy_held(module) for name, module in self.tracer.held.items()}
+        module = GraphModule(held, self.graph)
+        self.graph.lint()
+        relations = prove(self, module)
+        signature = ExportGraphSignature(specs, out_specs, mutated_placeholders(self.graph))
+        return ExportedProgram(module, signature, self.state, self.constants, self.checks(relations), out_spec, (self.args, self.kwargs),
+                               self.aliases)
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+
+    def placeholders(self) -> list[InputSpec]:
+        """Parameters, buffers, constants, then the user's inputs; every one is there, used or not."""
+        mod, tracer, specs = self.mod, self.tracer, []
+        traced = {id(item.real): item for item in tracer.inputs if type(item) is Traced}
+        first: dict[int, str] = {}
+
+        def add(kind: Any, prefix: str, name: str, tensor: Tensor, persistent: bool | None = None) -> None:
+            node = self.graph.placeholder(prefix + name.replace(".", "_"))
+            self.describe(node, tensor)
+            specs.append(InputSpec(kind, TensorArgument(node.name), name, persistent))
+            item = traced.pop(id(tensor), None)
+            if item is not None:
+                self.nodes[item.node] = node
+
+        for name, tensor in mod.named_parameters(remove_duplicate=False):
+            if id(tensor) in first:
+                self.aliases[name] = first[id(tensor)]
+                continue
+            first[id(tensor)] = name
+            self.state[name] = tensor
+            add(InputKind.PARAMETER, "p_", name, tensor)
+        hidden = {f"{prefix}.{name}" if prefix else name for prefix, part in mod.named_modules() for name in part._non_persistent_buffers_set}
+        for name, tensor in mod.named_buffers():
+            self.state[name] = tensor.detach().clone()
+            add(InputKind.BUFFER, "b_", name, tensor, name not in hidden)
+        users = {id(leaf) for leaf in self.leaves}
+        named = {id(value): f"{prefix}.{key}" if prefix else key for prefix, part in mod.named_modules() for key, value in vars(part).items()
+                 if isinstance(value, Tensor)}
+        for item in [item for key, item in traced.items() if key not in users]:
+            name = named.get(id(item.real)) or f"lifted_tensor_{len(self.constants)}"
+            self.constants[name] = item.real
+            add(InputKind.CONSTANT_TENSOR, "c_", name, item.real)
+        self.inputs = []
+        for at, (name, leaf) in enumerate(zip(self.leaf_names(), self.leaves)):
+            node = self.graph.placeholder(name)
+            if isinstance(leaf, Tensor):
+                self.describe(node, leaf)
+                shape = tuple(self.size(at, dim, size) for dim, size in enumerate(leaf._array.shape))
+                self.inputs.append(Input(node.name, leaf._dtype, shape))
+                specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
+                self.nodes[tracer.by_leaf[at].node] = node
+            else:
+                self.inputs.append(Input(node.name, value=leaf))
+                specs.append(InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, leaf), None))
+                if not (leaf is None or type(leaf) in (int, float, bool, str, complex)):
+                    raise UserError(f"Unsupported input type {type(leaf)}. Export supports tensors, numbers, strings and None, in tuples, lists, dicts.")
+        # parameters keep training here while the program has the values of now
+        self.state = {name: copy_state(value) for name, value in self.state.items()}
+        self.constants = {name: copy_state(value) for name, value in self.constants.items()}
+        return specs
+
+    def size(self, leaf: int, dim: int, size: int) -> Any:
+        use = self.sizes.uses.get((leaf, dim))
+        return size if use is None else (use.root, use.factor, use.offset)
+
+    def leaf_names(self) -> list[str]:
+        found: list[str] = []
+
+        def walk(value: Any, name: str) -> None:
+            if isinstance(value, dict):
+                for key, item in value.items():
+                    walk(item, f"{name}_{key}")
+            elif isinstance(value, (tuple, list)):
+                for key, item in zip(getattr(value, "_fields", range(len(value))), value):
+                    walk(item, f"{name}_{key}")
+            else:
+                found.append(name)
+        for (name, _), value in zip(self.names, (*self.args, *self.kwargs.values())):
+            walk(value, name)
+        return found
+
+    def checks(self, relations: list) -> Checks:
+        symbols, names = {}, {}
+        for root in self.sizes.roots:
+            if root.uses and not getattr(root, "static", False):
+                names[root] = f"s{len(names)}"
+                symbols[names[root]] = SizeSymbol(names[root], root.name, root.min, root.max)
+        for item in self.inputs:
+            if item.tensor:
+                item.shape = tuple(size if type(size) is int else (names[final(size[0])], *size[1:]) if final(size[0]) in names
+                                   else size[1] * size[0].hint + size[2] for size in item.shape)
+        named = [(kind, rename(left, names), rename(right, names), answer) for kind, left, right, answer in relations]
+        spec = tree_flatten(tuple((*self.args, *self.kwargs.values())))[1]
+        return Checks([name for name, _ in self.names], {name for name, only in self.names if only}, spec, self.inputs, symbols, named)
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def describe(self, node: Node, tensor: Any) -> None:
+        node.meta["val"] = Described(tuple(tensor._array.shape), tensor._dtype)
+
+    def copy(self, node: Node, graph: Graph, seen: dict) -> Node:
+        target, args = node.target, map_nodes(node.args, seen.__getitem__)
+        if target is set_mode:
+            target = switch_mode
+            args = (args[0], "outer") if args[1] == self.tracer.started[args[0]] else args
+        new = graph.create_node(node.op, target, args, map_nodes(node.kwargs, seen.__getitem__), node.name)
+        value, line = node.meta.get("val"), node.meta.get("line")
+        if isinstance(value, Tensor):
+            self.describe(new, value)
+        if line is not None:
+            new.meta["stack_trace"] = f'  File "{line[0]}", line {line[1]}, in {line[2]}'
+        return new
+
+    def copy_held(self, module: GraphModule) -> GraphModule:
+        graph, seen = Graph(), {}
+        for node in module.graph.nodes:
+            seen[node] = self.copy(node, graph, seen)
+        held = {node.target: self.copy_held(module.get_submodule(node.target)) for node in module.graph.nodes if node.op == "get_attr"}
+        return GraphModule(held, graph)
+
+    # -- outputs -----------------------------------------------------------------------------------------------------
+
+    def outputs(self) -> tuple[list, Any, list]:
+        leaves, spec = tree_flatten(self.value)
+        outputs, specs = [], []
+        for leaf in leaves:
+            if type(leaf) is Traced:
+                node = self.nodes[leaf.node]
+                specs.append(OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name)))
+            elif type(leaf) is Symbol:
+                node = self.symbol(leaf.expression)
+                specs.append(OutputSpec(OutputKind.USER_OUTPUT, SymIntArgument(getattr(node, "name", ""))))
+            elif leaf is None or type(leaf) in (int, float, bool, str, complex):
+                node = leaf
+                specs.append(OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", leaf)))
+            else:
+                raise UserError(f"It looks like one of the outputs with type `{type(leaf)}` is not supported. Export supports tensors, numbers, "
+                                "strings and None, in tuples, lists and dicts.")
+            outputs.append(node)
+        return outputs, spec, specs
+
+    def symbol(self, expression: Any) -> Any:
+        before = {node for node in self.tracer.graph.nodes}
+        node = self.tracer.expression_node(expression)
+        for new in self.tracer.graph.nodes:
+            if new not in before and new.op != "placeholder":
+                self.nodes[new] = self.copy(new, self.graph, self.nodes)
+        return self.nodes[node] if isinstance(node, Node) else node
+
+    # -- side effects ------------------------------------------------------------------------------------------------
+
+    def effects(self) -> list[tuple[Node, Node]]:
+        """What forward changed outside its tensors: assigned buffers are written at the end, anything else is refused."""
+        tracer, rebuild = self.tracer, Rebuild(self.tracer)
+        tables = {id(part._buffers): prefix for prefix, part in self.mod.named_modules()}
+        fields = {id(vars(part)): prefix for prefix, part in self.mod.named_modules()}
+        modules = {id(part): prefix for prefix, part in self.mod.named_modules()}
+        writes = []
+        for known in list(tracer.known.values()):
+            if known.snapshot is None or known.extra == "frozen":
+                continue
+            original = known.original
+            if isinstance(original, dict):
+                now = dict(known.value)
+                changed = [key for key in now if key not in known.snapshot or not rebuild.same(now[key], known.snapshot[key])]
+                gone = [key for key in known.snapshot if key not in now]
+                if not changed and not gone:
+                    continue
+                prefix = tables.get(id(original), fields.get(id(original)))
+                if prefix is None or gone:
+                    raise UserError(f"forward changes a dict from outside ({known.source}): a program cannot keep that. "
+                                    "Keep state in tensors registered with `register_buffer`.")
+                for key in changed:
+                    writes.append(self.assigned(prefix, key, original.get(key), now[key], id(original) in tables))
+            elif isinstance(original, (list, set)) and not self.untouched(rebuild, known):
+                raise UserError(f"forward changes a {type(original).__name__} from outside ({known.source}): a program cannot keep that. "
+                                "Keep state in tensors registered with `register_buffer`, and return what is computed.")
+        for target, written, _ in list(tracer.attributes.values()):
+            for key, value in written.items():
+                prefix = modules.get(id(target))
+                if prefix is None:
+                    raise UserError(f"forward assigns {type(target).__name__}.{key}: a program cannot keep that. "
+                                    "Keep state in tensors registered with `register_buffer`.")
+                before = vars(target).get(key)
+                if value is before:
+                    continue
+                writes.append(self.assigned(prefix, key, before, tracer.value(value), False))
+        if tracer.cells or tracer.scopes:
+            names = [key for _, written in tracer.scopes.values() for key in written]
+            raise UserError(f"forward assigns a variable outside of it{': ' + ', '.join(names) if names else ''}: a program cannot keep that.")
+        return [write for write in writes if write is not None]
+
+    def untouched(self, rebuild: Any, known: Any) -> bool:
+        now, before = list(known.value), list(known.snapshot)
+        return len(now) == len(before) and all(map(rebuild.same, now, before))
+
+    def assigned(self, prefix: str, key: str, before: Any, value: Any, buffer: bool) -> tuple | None:
+        name = f"{prefix}.{key}" if prefix else key
+        value = self.tracer.value(value)
+        if type(value) is not Traced or not isinstance(before, Tensor) or value.stand_in.shape != before.shape or (
+                value.stand_in.dtype is not before.dtype):
+            if buffer:
+                raise UserError(f"forward assigns the buffer self.{name} another size or dtype: a program's state keeps its sizes.")
+            raise UserError(f"The attribute self.{name} was assigned during export. Such attributes must be registered as buffers using the "
+                            "`register_buffer` API, and be tensors of one size; numbers and new attributes would be lost.")
+        if not buffer:
+            warnings.warn(f"The tensor attribute self.{name} was assigned during export. Such attributes must be registered as buffers using the "
+                          "`register_buffer` API (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer). "
+                          "The program keeps it as mutable state.", stacklevel=4)
+        target = self.tracer.known.get(id(before))
+        if target is None:
+            source = self.tracer.sources.const(before, name)
+            target_value = self.tracer.load_tensor(source, before)
+        else:
+            target_value = target.value
+        if value is target_value:
+            return None
+        return target_value.node, value.node
+
+
+class Described:
+    """Shape and dtype of a value, for printing."""
+
+    __slots__ = ("shape", "dtype")
+
+    def __init__(self, shape: tuple, dtype: Any):
+        self.shape, self.dtype = shape, dtype
+
+
+def copy_state(value: Tensor) -> Tensor:
+    """The exported values, apart from the module's."""
+    return type(value)(value.detach().clone(), value.requires_grad) if value.requires_grad else value.detach().clone()
+
+
+def rename(expression: Any, names: dict) -> Any:
+    """Roots by the names of their symbols; a root that became static by its value."""
+    if type(expression) is tuple:
+        return (expression[0], *(rename(part, names) for part in expression[1:]))
+    if isinstance(expression, Root):
+        return names.get(final(expression), expression.hint)
+    return expression
+
+
+def final(root: Root) -> Root:
+    """The root that stands for this one after sizes were joined."""
+    while hasattr(root, "joined"):
+        root = root.joined
+    return root
+
+
+def mutated_placeholders(graph: Graph) -> tuple[str, ...]:
+    """The placeholders that in-place nodes write into, also through views of them."""
+    source: dict[Node, Node] = {}
+    found: dict[str, None] = {}
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            source[node] = node
+        if not node.op.startswith("call"):
+            continue
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        args = node.all_input_nodes
+        base = args[0] if args else None
+        writes = (name.endswith("_") and not name.endswith("__")) or name in ("setitem", "iadd", "isub", "imul", "itruediv")
+        if name == "batch_norm" and node.kwargs.get("training", (node.args + (None,) * 6)[5]):
+            for running in (node.args + (None,) * 3)[1:3]:
+                if running in source:
+                    found[source[running].name] = None
+        if base in source and (writes or name in VIEWS):
+            source[node] = source[base]
+            if writes:
+                found[source[base].name] = None
+    return tuple(found)
+
+
+VIEWS = frozenset("view view_as reshape getitem select narrow slice transpose permute t squeeze unsqueeze expand unbind chunk split detach "
+                  "movedim swapaxes diagonal flatten unflatten getattr unfold as_strided".split())
+__all__ = ["export", "export_for_training"]

@@ -1,0 +1,160 @@
+"""`ExportedProgram`: one graph with its state, its signature and the conditions on its inputs.
+
+It runs by itself (`program(*args)`), or as a module with parameters that train (`program.module()`).  Nothing here
+needs nn or capture, so that a loaded program starts fast.  Read `ExportedProgram.run` first.
+"""
+
+import importlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..core import modes
+from ..core.pytree import tree_unflatten
+from ..graph import GraphModule
+from .checks import Checks, ValueRanges
+from .signature import ExportGraphSignature, InputKind
+
+entered = threading.local()
+MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
+
+
+def switch_mode(name: str, value: Any) -> None:
+    """A node of a graph: set a mode, or back to what the caller of the program had ("outer")."""
+    variable = MODES[name]
+    if value == "outer":
+        value = entered.modes[-1][name]
+    if name != "grad":
+        before, after = bool(variable.get()), bool(value)
+        if after and not before:
+            modes.Special.enter()
+        elif before and not after:
+            modes.Special.leave()
+    variable.set(value)
+
+
+switch_mode.impure = True
+
+
+def call(function: Callable, values: list) -> Any:
+    """Run a graph's code; the modes are afterwards what they were."""
+    stack = entered.__dict__.setdefault("modes", [])
+    stack.append({name: variable.get() for name, variable in MODES.items()})
+    try:
+        return function(*values)
+    finally:
+        before = stack[-1]
+        for name in MODES:
+            if MODES[name].get() != before[name]:
+                switch_mode(name, before[name])
+        stack.pop()
+
+
+class ExportedProgram:
+    """What `export.export` returns and `export.load` brings back."""
+
+    def __init__(self, graph_module: GraphModule, signature: ExportGraphSignature, state: dict, constants: dict, checks: Checks,
+                 out_spec: Any, example_inputs: Any = None, names: dict | None = None):
+        self._graph_module, self._signature, self.checks, self.out_spec = graph_module, signature, checks, out_spec
+        self.state, self._constants = state, constants  # every parameter and buffer, persistent or not, by qualified name
+        self.aliases: dict[str, str] = names or {}  # a second name of a tied parameter -> its first
+        self._example_inputs = example_inputs
+        self.dialect = "TRAINING"
+
+    # -- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def graph_module(self) -> GraphModule:
+        return self._graph_module
+
+    @property
+    def graph(self) -> Any:
+        return self._graph_module.graph
+
+    @property
+    def graph_signature(self) -> ExportGraphSignature:
+        return self._signature
+
+    @property
+    def state_dict(self) -> dict:
+        """Parameters and persistent buffers by qualified name."""
+        hidden = self._signature.non_persistent_buffers
+        kept = {name: value for name, value in self.state.items() if name not in hidden}
+        return kept | {name: self.state[first] for name, first in self.aliases.items()}
+
+    @property
+    def constants(self) -> dict:
+        hidden = self._signature.non_persistent_buffers
+        return {**self._constants, **{name: self.state[name] for name in hidden}}
+
+    @property
+    def tensor_constants(self) -> dict:
+        return self._constants
+
+    @property
+    def range_constraints(self) -> dict:
+        return {name: ValueRanges(symbol.lower, symbol.upper) for name, symbol in self.checks.symbols.items()}
+
+    @property
+    def example_inputs(self) -> Any:
+        return self._example_inputs
+
+    def named_parameters(self) -> Iterator:
+        return ((name, self.state[name]) for name in self._signature.parameters)
+
+    def parameters(self) -> Iterator:
+        return (value for _, value in self.named_parameters())
+
+    def named_buffers(self) -> Iterator:
+        return ((name, self.state[name]) for name in self._signature.buffers)
+
+    def buffers(self) -> Iterator:
+        return (value for _, value in self.named_buffers())
+
+    def validate(self) -> None:
+        """Raise GraphError if the graph breaks an invariant."""
+        self.graph.lint()
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def state_values(self) -> list:
+        """The tensors of all placeholders but the user's, in order."""
+        values = self.__dict__.get("_values")
+        if values is None:
+            values = self._values = []
+            for spec in self._signature.input_specs:
+                if spec.kind is InputKind.CONSTANT_TENSOR:
+                    values.append(self._constants[spec.target])
+                elif spec.kind is not InputKind.USER_INPUT:
+                    values.append(self.state[spec.target])
+        return values
+
+    def run(self, args: tuple, kwargs: dict) -> Any:
+        """Check the inputs, run the graph, and give the outputs their structure."""
+        leaves = self.checks.bind(args, kwargs)
+        self.checks.check(leaves)
+        return tree_unflatten(list(call(self._graph_module.forward, [*self.state_values(), *leaves])), self.out_spec)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program on inputs like those that it was exported with."""
+        return self.run(args, kwargs)
+
+    def module(self, check_guards: bool = True) -> Any:
+        """The program as an `nn.Module`: its parameters are real, so it trains, saves and compiles.
+
+        Calls check their inputs and raise AssertionError, naming the input and the condition.
+        `train()` and `eval()` raise: the mode was fixed at export.
+        """
+        # Loaded when asked for: a program runs without nn.
+        return importlib.import_module(".module", __package__).ExportedModule(self, check_guards)
+
+    def run_decompositions(self, decomp_table: dict | None = None, decompose_custom_triton_ops: bool = False) -> "ExportedProgram":
+        """The same program without in-place ops: what it writes to its state or inputs becomes an output."""
+        raise NotImplementedError("export: ExportedProgram.run_decompositions")
+
+    def __str__(self) -> str:
+        code = self._graph_module.print_readable(print_output=False).replace("\n", "\n    ")
+        return f"ExportedProgram:\n    {code}\nGraph signature: {self._signature}\nRange constraints: {self.range_constraints}\n"
+
+    __repr__ = __str__
+

@@ -1,0 +1,266 @@
+"""The proof that a program holds for all the sizes that were declared free, as far as trying can tell.
+
+Relations that forward asked about are tried over the declared range; then the graph itself is run at other sizes.
+What does not hold is an error with the fix to paste in, or, for AUTO, fixes the size.  Checks at run time stay, so an
+unproved program refuses inputs but never computes wrong.  Read `prove` first.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..core import modes
+from ..core.generator import default_generator
+from ..tensor import Tensor, wrap
+from .checks import OPPOSITE, evaluate, show
+from .dims import INFINITY, Root, UserError
+from .program import call
+
+LARGEST = 1 << 24  # elements of an input that is tried
+
+
+def prove(builder: Any, module: Any) -> list:
+    """Check the roots against relations and graph; the relations that must be checked at run time."""
+    sizes, tracer = builder.sizes, builder.tracer
+    if not sizes.roots:
+        return []
+    relations, problems, fixes = [], [], {}
+    by_source = {}
+    for (leaf, dim), use in sizes.uses.items():
+        traced = tracer.by_leaf.get(leaf)
+        if traced is not None:
+            by_source[id(tracer.sources.step("shape", traced.source, dim))] = use
+    for kind, left, right, answer, line in tracer.relations:
+        left, right = convert(left, by_source), convert(right, by_source)
+        roots = [root for root in sizes.roots if root in roots_of(left) | roots_of(right)]
+        if roots and (kind, left, right, answer) not in relations:
+            relations.append((kind, left, right, answer))
+            judge(kind, left, right, answer, roots, problems, fixes)
+    run_at_other_sizes(builder, module, problems, fixes)
+    if problems:
+        names = dict.fromkeys(name for name, _ in problems)
+        text = "\n".join(f"  - {problem}" for problem in dict.fromkeys(text for _, text in problems))
+        suggested = "\n".join(f"  {fix}" for fix in dict.fromkeys(fixes.values()))
+        raise UserError(f"Constraints violated ({', '.join(names)})! For more information, run with TORCH_LOGS=\"+dynamic\".\n{text}\n\n"
+                        f"Suggested fixes:\n{suggested}")
+    return [item for item in relations if not trivial(item, sizes)]
+
+
+def convert(expression: Any, by_source: dict) -> Any:
+    """An expression over sources as one over roots."""
+    if type(expression) is not tuple:
+        return expression
+    if expression[0] == "source":
+        use = by_source[id(expression[1])]
+        value: Any = use.root if use.factor == 1 else ("mul", use.root, use.factor)
+        return value if not use.offset else ("add", value, use.offset)
+    return (expression[0], *(convert(part, by_source) for part in expression[1:]))
+
+
+def roots_of(expression: Any) -> set:
+    if isinstance(expression, Root):
+        return {expression}
+    return set().union(*map(roots_of, expression[1:])) if type(expression) is tuple else set()
+
+
+def valued(expression: Any, values: dict) -> Any:
+    if isinstance(expression, Root):
+        return values[expression]
+    if type(expression) is tuple:
+        return (expression[0], *(valued(part, values) for part in expression[1:]))
+    return expression
+
+
+def holds(relation: tuple, values: dict) -> bool:
+    kind, left, right, answer = relation
+    try:
+        return bool(evaluate((kind, valued(left, values), valued(right, values)), {})) is answer
+    except ArithmeticError:
+        return False
+
+
+def tries(root: Root) -> list[int]:
+    """Values of the declared range: all of a short one, else its ends, the example's neighbours, and a spread."""
+    low, high = max(root.min, 2), root.max
+    if high - low <= 300:
+        return list(range(int(low), int(high) + 1))
+    top = int(min(high, max(4 * root.hint, 1 << 20)))
+    near = range(max(low, root.hint - 60), root.hint + 60)
+    return sorted({*range(low, low + 100), *near, *(low + (top - low) * at // 97 for at in range(98)), top, top - 1})
+
+
+def judge(kind: str, left: Any, right: Any, answer: bool, roots: list, problems: list, fixes: dict) -> None:
+    """Try one relation; note what is wrong with it."""
+    relation = (kind, left, right, answer)
+    hints = {root: root.hint for root in roots}
+    if len(roots) == 2 and kind == "eq" and answer:
+        one, two = roots
+        if isinstance(left, Root) and isinstance(right, Root):
+            return unequal(one, two, problems, fixes)
+    for root in roots:
+        good = [value for value in tries(root) if holds(relation, {**hints, root: value})]
+        if len(good) == len(tries(root)):
+            continue
+        if len(roots) > 1:
+            continue  # two free sizes related otherwise: checked at run time
+        if good == [root.hint]:
+            fixed(root, problems, fixes)
+            continue
+        text = show(name_roots((kind if answer else OPPOSITE[kind], left, right)), Names())
+        place = place_of(root)
+        outside = f"{root.min} <= {root.name} <= {root.max}" if root.max != INFINITY else (f"{root.min} <= {root.name}" if root.min else "")
+        whole = [value for value in tries(root) if good and good[0] <= value <= good[-1]]
+        if root.kind != "DIM":
+            continue  # checked at run time
+        if whole == good and good:
+            low, high = good[0] if good[0] > max(root.min, 2) else root.min, good[-1] if good[-1] < tries(root)[-1] else root.max
+            problems.append((root.name, f"Not all values of {root.name} = {place} in the specified range {outside} satisfy the generated guard "
+                                        f"{text}."))
+            limit = f", max={high}" if high != INFINITY else ""
+            fixes[root] = f"{root.name} = Dim('{root.name}', min={low}{limit})"
+        else:
+            step = next((step for step in range(2, 65) if good and all(value % step == good[0] % step for value in good)
+                         and all(value in good for value in tries(root) if value % step == good[0] % step)), None)
+            problems.append((root.name, f"Not all values of {root.name} = {place} in the specified range {outside} satisfy the generated guard "
+                                        f"{text}."))
+            if step is not None:
+                rest = good[0] % step
+                limit = f", max={int(root.max) // step}" if root.max != INFINITY else ""
+                fixes[root] = (f"_{root.name} = Dim('_{root.name}', min={max(-(-int(root.min) // step), 1)}{limit})\n"
+                               f"  {root.name} = {step}*_{root.name}{f' + {rest}' if rest else ''}")
+            else:
+                fixes[root] = f"{root.name} = Dim.AUTO"
+
+
+class Names(dict):
+    """Names of roots as they are."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+
+def name_roots(expression: Any) -> Any:
+    if isinstance(expression, Root):
+        return place_of(expression)
+    return (expression[0], *map(name_roots, expression[1:])) if type(expression) is tuple else expression
+
+
+def place_of(root: Root) -> str:
+    return f"{root.lead.where}.size()[{root.lead.dim}]"
+
+
+def fixed(root: Root, problems: list, fixes: dict) -> None:
+    """The code works for one value only."""
+    if root.kind == "AUTO":
+        root.static = True
+        return
+    lead = root.lead
+    value = lead.size(root.hint)
+    name = root.name if root.kind == "DIM" else place_of(root)
+    problems.append((name, f"You marked {name} as dynamic but your code specialized it to be a constant ({value}). If you're using mark_dynamic, "
+                           "either remove it or use maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO."))
+    fixes[root] = f"{name} = {root.hint}"
+
+
+def unequal(one: Root, two: Root, problems: list, fixes: dict) -> None:
+    """Two free sizes must be equal."""
+    if one.hint != two.hint:
+        fixed(one, problems, fixes)
+        return fixed(two, problems, fixes)
+    if one.kind != "DIM" or two.kind != "DIM":
+        join(one, two)
+        return None
+    problems.append((two.name, f"The values of {two.name} = {place_of(two)} and {one.name} = {place_of(one)} must always be equal."))
+    fixes[two] = f"{two.name} = {one.name}"
+    return None
+
+
+def join(one: Root, two: Root) -> None:
+    """Make two sizes one; the named one stays."""
+    keep, gone = (two, one) if two.kind == "DIM" else (one, two)
+    keep.min, keep.max = max(keep.min, gone.min), min(keep.max, gone.max)
+    for use in gone.uses:
+        use.root = keep
+        keep.uses.append(use)
+    gone.uses = []
+    gone.joined = keep
+
+
+def run_at_other_sizes(builder: Any, module: Any, problems: list, fixes: dict) -> None:
+    """Run the graph with each free size changed: if no other value works, the code fixed it."""
+    roots = [root for root in builder.sizes.roots if root.uses and not getattr(root, "static", False) and root not in fixes]
+    failing = [root for root in roots if not works(builder, module, [root])]
+    while failing:
+        root = failing.pop()
+        for other in list(roots):
+            if other is not root and root.uses and other.uses and works(builder, module, [root, other]):
+                unequal(*sorted((root, other), key=roots.index), problems, fixes)
+                if other in failing:
+                    failing.remove(other)
+                break
+        else:
+            if root.uses and not works(builder, module, [root]):
+                fixed(root, problems, fixes)
+
+
+def works(builder: Any, module: Any, roots: list) -> bool:
+    """Whether the graph runs when these sizes change by the same amount; True if none could be tried."""
+    tried = False
+    for move in (1, 3, 7, -1, -2):
+        values = {root: root.hint + move for root in roots}
+        if not all(max(root.min, 1) <= value <= root.max for root, value in values.items()):
+            continue
+        tried = True
+        if run(builder, module, values):
+            return True
+    if not tried:
+        for root in roots:
+            values = {root: value for value in tries(root)[:1] if value != root.hint}
+            if values and run(builder, module, values):
+                return True
+        return not any(root.max > root.min for root in roots)
+    return False
+
+
+def run(builder: Any, module: Any, values: dict) -> bool:
+    """Run the graph on copies of the example inputs, resized; whether it ran."""
+    inputs: list = []
+    for tensor in (*builder.state.values(), *builder.constants.values()):
+        inputs.append(tensor.detach().clone())
+    for at, leaf in enumerate(builder.leaves):
+        if not isinstance(leaf, Tensor):
+            inputs.append(leaf)
+            continue
+        shape = list(leaf._array.shape)
+        for dim in range(len(shape)):
+            use = builder.sizes.uses.get((at, dim))
+            if use is not None and use.root in values:
+                shape[dim] = use.size(values[use.root])
+        if np.prod(shape, dtype=float) > LARGEST:
+            return True
+        source = leaf._array if leaf._array.size else np.zeros(1, leaf._array.dtype)
+        inputs.append(wrap(np.resize(source, shape), leaf._dtype))
+    state = default_generator.get_state()
+    try:
+        with modes.no_grad():
+            call(module.forward, inputs)
+    except AssertionError:
+        return True
+    except Exception:
+        return False
+    finally:
+        default_generator.set_state(state)
+    return True
+
+
+def trivial(relation: tuple, sizes: Any) -> bool:
+    """Whether a relation holds for everything that passes the ranges, joined and fixed sizes: it needs no check."""
+    kind, left, right, answer = relation
+    roots = roots_of(left) | roots_of(right)
+    if any(hasattr(root, "joined") or getattr(root, "static", False) for root in roots):
+        return False
+    if len(roots) != 1:
+        return False
+    (root,) = roots
+    return root.max != INFINITY and root.max - root.min <= 300 and all(
+        holds(relation, {root: value}) for value in range(int(root.min), int(root.max) + 1))

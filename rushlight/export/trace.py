@@ -1,0 +1,242 @@
+"""From a module and example inputs to one graph: capture with no breaks allowed, dims from `dynamic_shapes`.
+
+`trace_module` is called by export/build.py.  What `compile` answers with a graph break or a guard is here an error in the
+user's words, or a relation between sizes that the program checks on every call.  Read `trace_module` first.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..capture.bytecode import decode
+from ..capture.machine import Break, Restart
+from ..capture.points import FrameState, Point, Points
+from ..capture.loading import Uncapturable
+from ..capture.shapes import Symbol
+from ..capture.tensors import Traced, VALUES, present_modes
+from ..capture.trace import Tracer, restore
+from ..compile import compiler
+from ..compile.policy import explain_break, source_line
+from ..core.generator import default_generator
+from ..core.pytree import children_of, tree_map
+from ..tensor import Tensor, wrap
+from .dims import Sizes, UserError, Use
+
+
+def entry(module: Any, args: tuple, kwargs: dict) -> Any:
+    """What is traced."""
+    return module(*args, **kwargs)
+
+
+class ExportPolicy:
+    """The answers that capture asks for: no breaks, sizes as declared."""
+
+    varying: dict = {}
+
+    def __init__(self, sizes: Sizes, leaves: list):
+        self.sizes = sizes
+        self.any_dynamic = bool(sizes.uses)
+        self.dims: dict[int, frozenset] = {}
+        self.number: dict[int, int] = {}
+        for at, leaf in enumerate(leaves):
+            if isinstance(leaf, Tensor):
+                self.number[id(leaf)] = at
+                self.dims[id(leaf)] = frozenset(dim for number, dim in sizes.uses if number == at)
+        self.fixed: list[tuple] = []  # (root, value, line)
+
+    def symbol(self, tracer: Any, source: Any, raw: Any) -> None:
+        return None
+
+    def dynamic_dims(self, tracer: Any, source: Any, raw: Any) -> frozenset:
+        return self.dims.get(id(raw), frozenset())
+
+    def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
+        pass
+
+    def save_random(self) -> Any:
+        return default_generator.get_state()
+
+    def restore_random(self, state: Any) -> None:
+        default_generator.set_state(state)
+
+
+class ExportTracer(Tracer):
+    """The capturing machine, for export."""
+
+    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True}
+
+    def __init__(self, point: Point, policy: ExportPolicy, stops: dict):
+        super().__init__(point, policy, stops)
+        self.relations: list[tuple] = []  # (operator name, left, right, answer, line)
+        self.by_leaf: dict[int, Traced] = {}
+        self.unknown: set = set()  # nodes whose sizes depend on values
+
+    def load_all(self, value: Any) -> Any:
+        """Load every input, used or not, in order."""
+        value = self.value(value)
+        if isinstance(value, (list, tuple)):
+            for item in list(value):
+                self.load_all(item)
+        elif isinstance(value, dict):
+            for item in list(value.values()):
+                self.load_all(item)
+        return value
+
+    def run_point(self, roots: list) -> Any:
+        frame = self.frames(roots)[0]
+        self.load_all(frame.fast[1])
+        self.load_all(frame.fast[2])
+        return super().run_point(roots)
+
+    def load_tensor(self, source: Any, raw: Tensor) -> Any:
+        traced = super().load_tensor(source, raw)
+        number = self.policy.number.get(id(raw))
+        if number is not None:
+            self.by_leaf[number] = traced
+        return traced
+
+    # -- sizes -------------------------------------------------------------------------------------------------------
+
+    def size_symbol(self, tensor: Traced, dim: int) -> Symbol:
+        use: Use = self.policy.sizes.uses[self.policy.number[id(tensor.real)], dim]
+        lead = use.root.lead
+        base = self.by_leaf.get(lead.leaf, tensor)
+        symbol = super().size_symbol(base, lead.dim)
+        if use is lead or (use.factor, use.offset) == (lead.factor, lead.offset):
+            return symbol
+        value: Any = symbol if not lead.offset else symbol - lead.offset
+        if lead.factor != 1:
+            value = value // lead.factor
+        value = value if use.factor == 1 else value * use.factor
+        return value if not use.offset else value + use.offset
+
+    def varied_input(self, node: Any, assignment: dict) -> Any:
+        for number, traced in self.by_leaf.items():
+            if traced.node is node:
+                shape = list(traced.real._array.shape)
+                for (leaf, dim), use in self.policy.sizes.uses.items():
+                    if leaf == number:
+                        lead = use.root.lead
+                        source = self.sources.step("shape", self.by_leaf[lead.leaf].source, lead.dim)
+                        size = assignment.get(source, lead.example)
+                        value, rest = divmod(size - lead.offset, lead.factor)
+                        if rest:
+                            raise KeyError(node)
+                        shape[dim] = use.size(value)
+                array = traced.real._array
+                return wrap(np.zeros(shape, array.dtype), traced.real._dtype)
+        return super().varied_input(node, assignment)
+
+    def relate(self, name: str, left: Any, right: Any) -> bool:
+        before = len(self.guards)
+        answer = super().relate(name, left, right)
+        if len(self.guards) > before:
+            parts = [item.expression if type(item) is Symbol else item for item in (left, right)]
+            self.relations.append((name, *parts, answer, self.user_line()))
+        return answer
+
+    def shape_of(self, value: Traced) -> tuple:
+        if value.node in self.unknown:
+            raise Break("Could not guard on data-dependent expression", "a size depends on the values of a tensor")
+        return super().shape_of(value)
+
+    # -- what depends on values --------------------------------------------------------------------------------------
+
+    def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        name = getattr(function, "__name__", "")
+        if name == "item" and type(self.value(args[0])) is Traced:
+            value = self.value(args[0])
+            if value.stand_in.numel() != 1:
+                return value.stand_in.item()  # raises
+            return self.call_op(Tensor.reshape, (self.call_op(Tensor.detach, (value,), {}), ()), {})
+        try:
+            result = super().call_op(function, args, kwargs)
+        except Break as signal:
+            if signal.kind != "Dynamic shape operator":
+                raise
+            args = tuple(self.argument(arg) for arg in args)
+            kwargs = {key: self.argument(item) for key, item in kwargs.items()}
+            self.sync_modes()
+            seen: list = []
+            result = function(*self.unwrapped(args, seen), **self.unwrapped(kwargs, seen))
+            result = self.record(function, args, kwargs, result, seen)
+            tree_map(lambda leaf: self.unknown.add(leaf.node) if type(leaf) is Traced else None, result)
+            return result
+        if self.unknown and name not in ("size", "numel"):
+            tree_map(lambda leaf: self.mark(leaf), result)
+        return result
+
+    def mark(self, leaf: Any) -> None:
+        """A result of values of unknown size has an unknown size, unless it has no dims."""
+        if type(leaf) is Traced and leaf.stand_in.dim() and any(used in self.unknown for used in leaf.node.all_input_nodes):
+            self.unknown.add(leaf.node)
+
+    def unwrapped(self, value: Any, seen: list) -> Any:
+        from_traced = lambda leaf: seen.append(leaf) or leaf.stand_in if type(leaf) is Traced else (  # noqa: E731
+            leaf.hint if type(leaf) is Symbol else leaf)
+        return tree_map(from_traced, value)
+
+    def resolved(self, value: Any) -> Any:
+        """The value with everything in it loaded."""
+        value = self.value(value)
+        kind, _, children = children_of(value)
+        if kind is None:
+            return value
+        if isinstance(value, dict):
+            return type(value)((key, self.resolved(item)) for key, item in value.items()) if kind is dict else {
+                key: self.resolved(item) for key, item in value.items()}
+        items = [self.resolved(item) for item in children]
+        return kind(*items) if isinstance(value, tuple) and hasattr(value, "_fields") else kind(items)
+
+
+def explain(signal: Break) -> str:
+    """A break as an error of export: what, the user's line, and the ways out."""
+    frame = next((frame for frame in signal.frames if "/rushlight/" not in frame.where[0]), signal.frames[0] if signal.frames else None)
+    line = ""
+    if frame is not None:
+        filename, number, name = frame.where
+        line = f'\n  File "{filename}", line {number}, in {name}\n    {source_line(filename, number)}'
+    if signal.kind in ("Data-dependent branching", "Data-dependent value", "Could not guard on data-dependent expression") or any(
+            f"Tensor.{name}()" in signal.kind for name in VALUES):
+        code = source_line(*frame.where[:2]) if frame is not None else ""
+        return (f"Could not guard on data-dependent expression in `{code}`: {signal.reason}.{line}\n"
+                "An exported program is one graph, so Python cannot choose by a tensor's value. Ways out:\n"
+                "  - torch.cond(pred, true_fn, false_fn, operands): both branches become part of the program;\n"
+                "  - torch.while_loop(cond_fn, body_fn, carried): a loop whose length depends on values;\n"
+                "  - torch.where(condition, a, b): choose elementwise;\n"
+                "  - pass the value as a Python number: it is then fixed, and checked on each call.")
+    return f"{explain_break(signal)}\n\nAn exported program is one graph: this part of forward cannot be left to Python."
+
+
+def trace_module(module: Any, args: tuple, kwargs: dict, leaves: list, sizes: Sizes) -> tuple[ExportTracer, Any]:
+    """Trace a call of the module: the tracer with its graph, and the traced result. The module is not changed."""
+    program = decode(entry.__code__)
+    state = FrameState(program, entry.__globals__, entry, 0, (0, 1, 2, *[None] * (len(program.names) - 3)), ())
+    point = Point(Points(), (state,), ["L['self']", "L['args']", "L['kwargs']"])
+    point.function = entry
+    policy = ExportPolicy(sizes, leaves)
+    stops: dict = {}
+    limit, started, generator = sys.getrecursionlimit(), present_modes(), policy.save_random()
+    sys.setrecursionlimit(max(limit, 20000))
+    try:
+        for _ in range(200):
+            tracer = ExportTracer(point, policy, stops)
+            tracer.add_mode_guards()
+            try:
+                value = tracer.resolved(tracer.run_point([module, args, kwargs]))
+                tracer.ended = present_modes()
+                return tracer, value
+            except Break as signal:
+                raise UserError(explain(signal)) from None
+            except Restart as again:
+                stops[again.key] = again.cause
+            except Uncapturable as reason:
+                raise UserError(f"this forward cannot be captured: {reason}") from None
+            finally:
+                restore(started)
+                policy.restore_random(generator)
+        raise UserError("this forward cannot be captured: too many restarts")
+    finally:
+        sys.setrecursionlimit(limit)
+
