@@ -86,6 +86,8 @@ class CastMethods:
         def convert(tensor: Tensor) -> Tensor:
             wanted = dtype if tensor.is_floating_point() or tensor.is_complex() else None
             options = {k: v for k, v in (("device", device), ("dtype", wanted)) if v is not None}
+            if device is not None and device.type == "meta":
+                return ops.empty_like(tensor, **options)  # no values to keep
             return tensor.to(**options) if options else tensor
 
         return self._apply(convert)
