@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 from ..core import dtypes
 from ..core.size import product
 from ..tensor import Tensor
+from . import dense_convolution as dense
 from .contraction import C_NAMES
 from .record import composite, primitive
 
@@ -67,6 +68,10 @@ def is_depthwise(weight, groups):
     return groups > 1 and weight.shape[1] == 1
 
 
+def padded_size(size, padding):
+    return tuple(n + low + high for n, (low, high) in zip(size, padding))
+
+
 def convolved(input, weight, bias, stride, padding, dilation, groups):
     batch, kernel, filters = input.shape[0], weight.shape[2:], weight.shape[0]
     out = output_size(input.shape[2:], kernel, stride, padding, dilation)
@@ -76,6 +81,9 @@ def convolved(input, weight, bias, stride, padding, dilation, groups):
         if bias is not None:
             result += bias.reshape(-1, *[1] * len(kernel))
         return result
+    whole = padded_size(input.shape[2:], padding)
+    if dense.pays(stride, groups, kernel, whole, out):
+        return dense.convolved(input, weight, bias, whole, [low for low, _ in padding], dilation, out)
     if is_depthwise(weight, groups):
         result = depthwise(input, weight, out, stride, padding, dilation)
     else:
@@ -106,9 +114,11 @@ def depthwise(input, weight, out, stride, padding, dilation):
 def scattered(grad, weight, shape, stride, padding, dilation, groups):
     """The adjoint of `convolved` in its input: what each output adds to the places it came from."""
     batch, channels, kernel, out = shape[0], shape[1], weight.shape[2:], grad.shape[2:]
-    spatial = tuple(n + low + high for n, (low, high) in zip(shape[2:], padding))
+    spatial = padded_size(shape[2:], padding)
     if not grad.size or not weight.size or not product(shape):
         return np.zeros(shape, grad.dtype)
+    if dense.pays(stride, groups, kernel, spatial, out):
+        return dense.scattered(grad, weight, spatial, [low for low, _ in padding], dilation, shape[2:])
     total = np.zeros((channels, batch, *spatial), grad.dtype)
     if is_depthwise(weight, groups):
         parts = grad.reshape(batch, channels, weight.shape[0] // channels, *out)
@@ -141,8 +151,12 @@ def correlated(grad, input, shape, stride, padding, dilation, groups):
             part = source[(slice(None), slice(None), *tap_slices(tap, out, stride, dilation))].reshape(*source.shape[:2], -1)
             result[(slice(None), slice(None), *tap)] = np.einsum("ncmp,ncp->cm", parts, part)
         return result.reshape(shape)
+    whole = padded_size(input.shape[2:], padding)
+    if dense.pays(stride, groups, kernel, whole, out):
+        return dense.correlated(grad, input, kernel, whole, [low for low, _ in padding], dilation)
     patches = columns(input, kernel, out, stride, padding, dilation, groups)
-    return np.matmul(by_group(grad, groups), patches.swapaxes(1, 2)).reshape(shape)
+    products = np.matmul(patches, by_group(grad, groups).swapaxes(1, 2))  # this way round it is three times as fast
+    return np.ascontiguousarray(products.swapaxes(1, 2)).reshape(shape)
 
 
 def raw_channel_total(g):

@@ -49,7 +49,7 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     tensor([5.0000])
     """
     difference = x1 - x2 + eps
-    return _norm_last(difference, float(p), keepdim)
+    return _norm_last(difference.abs() if difference._dtype.is_complex else difference, float(p), keepdim)
 
 
 def norm_kernel(values, p, keepdim=False):

@@ -153,8 +153,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     wide = input if dtype.native else input.float()
     if eps is None:
         eps = float(np.finfo(wide._dtype.to_real().numpy).eps) if dtype.native else 1.1920928955078125e-07
-    square = wide * wide.conj() if dtype.is_complex else wide * wide
-    result = wide * (square.mean(dims, keepdim=True) + eps).rsqrt()
+    result = wide * ((wide * wide).mean(dims, keepdim=True) + eps).rsqrt()
     result = result if dtype.native else result.to(dtype)
     return result if weight is None else result * weight
 
