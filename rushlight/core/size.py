@@ -120,6 +120,11 @@ def sizes_from(args):
     """The sizes of `f(2, 3)`, `f((2, 3))` or `f(size)` as a tuple of ints."""
     if len(args) == 1 and isinstance(args[0], (tuple, list)):
         args = args[0]
+    for size in args:
+        if type(size) is not int:
+            break
+    else:
+        return args if type(args) is tuple else tuple(args)
     try:
         return tuple(map(operator.index, args))
     except TypeError:

@@ -1,4 +1,6 @@
 """Elements in another order or more than once: flips, rolls, repeats, triangles, diagonals as matrices, writes into slices."""
+import functools
+
 import numpy as np
 
 from ..core import dtypes
@@ -215,9 +217,23 @@ def check_counts(repeats):
 # Triangles and diagonals.
 
 
+@functools.lru_cache(64)
+def small_triangle(name, rows, columns, diagonal):
+    lower = np.tri(rows, columns, diagonal if name == "tril" else diagonal - 1, bool)
+    return lower if name == "tril" else ~lower
+
+
+def kept(name, rows, columns, diagonal):
+    """The mask of the elements that stay; small ones are remembered."""
+    return (small_triangle if rows * columns <= 1 << 16 else small_triangle.__wrapped__)(name, rows, columns, diagonal)
+
+
+ZERO = {dtype.numpy: np.zeros((), dtype.numpy) for dtype in dtypes.ALL}
+
+
 def triangle(name, cut):
     def _cut(input, diagonal):
-        return cut(input, diagonal)
+        return np.where(kept(name, input.shape[-2], input.shape[-1], diagonal), input, ZERO[input.dtype])
     _cut.__name__ = f"_{name}"
     rules = {"tril": lambda g, diagonal: _tril(g, diagonal), "triu": lambda g, diagonal: _triu(g, diagonal)}
     kernel = primitive(grad=dict(input=rules[name]), where="", node=f"{name.capitalize()}Backward0", family="pointwise_scalar")(_cut)

@@ -1,11 +1,13 @@
 """Copies and casts: clone, contiguous, detach, to, type changes, copy_, fill_."""
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.devices import device as Device, require_cpu
-from ..tensor import PLAIN, InferenceTensor, Tensor, counter_of, meta_of
-from .dispatch import inplace, write_out
+from ..tensor import PLAIN, InferenceTensor, Tensor, bump, counter_of, meta_of
+from .dispatch import check_written, inplace, write_out
 from .record import composite, primitive
+
+flags, grad_enabled = modes.flags, modes.grad_enabled
 
 
 @primitive(grad=dict(input=lambda g: g), where="", node="CloneBackward0", family="pointwise_scalar")
@@ -189,7 +191,24 @@ def copy_(input, src, non_blocking=False):
     """
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+    if unrecorded(input, src) and input._dtype is src._dtype:
+        try:
+            np.copyto(input._array, src._array)
+        except ValueError:
+            return inplace(copied, input, (src,), {})  # raises with PyTorch's words
+        bump(input)
+        return input
     return inplace(copied, input, (src,), {})
+
+
+def unrecorded(input, src=None):
+    """Whether a write into `input` is plain NumPy: no history, no tracer, no subclass. Raises where it is forbidden."""
+    if type(input) not in PLAIN or flags["special"] or grad_enabled() and (input._requires_grad or src is not None and src._requires_grad):
+        return False
+    if src is not None and type(src) not in PLAIN:
+        return False
+    check_written(input)
+    return True
 
 
 @composite("method")
@@ -215,6 +234,10 @@ def fill_(input, value):
         if value.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
         return inplace(copied, input, (value,), {})
+    if input._dtype.fast_float and type(value) in (float, int) and unrecorded(input):
+        input._array.fill(value)
+        bump(input)
+        return input
     return inplace(_filled, input, (value,), {})
 
 
@@ -231,4 +254,8 @@ def zero_(input):
     >>> torch.ones(2).zero_()
     tensor([0., 0.])
     """
+    if unrecorded(input):
+        input._array.fill(0)
+        bump(input)
+        return input
     return inplace(_zeroed, input, (), {})

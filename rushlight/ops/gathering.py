@@ -45,6 +45,8 @@ def check_index(name, input, dim, index, limit=None):
 def check_range(index, dim, size):
     """Raise for an index outside 0 <= index < size."""
     if index.size:
+        if index.dtype == np.int64 and index.view(np.uint64).max() < size:  # one look: negative numbers become the largest
+            return
         low, high = index.min(), index.max()
         if low < 0 or high >= size:
             raise RuntimeError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}")
@@ -52,8 +54,8 @@ def check_range(index, dim, size):
 
 def along(shape, dim, index):
     """The tuple that makes NumPy read or write at `index` along `dim`, and the other coordinates from the index's grid."""
-    grid = np.ogrid[tuple(slice(0, size) for size in index.shape)] if index.ndim > 1 else [None]
-    return tuple(index if at == dim else grid[at] for at in range(index.ndim))
+    ndim = index.ndim
+    return tuple([index if at == dim else np.arange(size).reshape((size,) + (1,) * (ndim - 1 - at)) for at, size in enumerate(index.shape)])
 
 
 @primitive(grad=dict(input=lambda g, input_shape, dim, index: gather_backward(g, input_shape, dim, index)), tensors=("input", "index"), where="",

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 
 from ..core import dtypes, modes
-from ..tensor import PLAIN, Tensor, as_view, asarray, bump, new, tick, wrap
+from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick, wrap
 from .dispatch import check_written, inplace
 from .generate import materialise
 from .record import composite, primitive
@@ -213,10 +213,42 @@ def resolve(self, index):
 
 
 def advanced(self, index):
+    if type(index) is Tensor and (index._dtype is dtypes.int64 or index._dtype is dtypes.bool) and index._array.ndim and self._array.ndim:
+        return picked(self, [index])
     plain, last, tensors = resolve(self, index)
     if last is not None or not tensors:
         self = BY_LAST[last or ELLIPSIS](self, plain)
-    return _index(self, tensors) if tensors else self
+    return picked(self, tensors) if tensors else self
+
+
+def picked(self, tensors):
+    """`_index`: straight where all is plain, else by the general path."""
+    kind, dtype = type(self), self._dtype
+    if flags["special"] or kind is not Tensor and kind is not Parameter or not dtype.fast:
+        return _index(self, tensors)
+    arrays = []
+    for tensor in tensors:
+        if tensor is None:
+            arrays.append(None)
+        elif type(tensor) is Tensor:
+            arrays.append(tensor._array)
+        else:
+            return _index(self, tensors)
+    op, array = _index.op_record, self._array
+    result = new(Tensor)
+    result._array, result._dtype, result._grad, result._meta = op.kernel(array, arrays), dtype, None, None
+    if self._requires_grad and grad_enabled():
+        if op.classes is None:
+            materialise(op)
+        node = op.classes[1]()
+        node.edges = (self._node or self, *[None] * len(tensors))
+        node.metas = [(array.shape, array.dtype), *[None] * len(tensors)]
+        node.input_shape, node.indices, node.compute = array.shape, tensors, dtype
+        node.rare, node.seq = None, tick()
+        result._node, result._requires_grad = node, True
+    else:
+        result._node, result._requires_grad = None, False
+    return result
 
 
 def fancy(array, indices):
@@ -444,6 +476,17 @@ def without_leading_ones(value, ndim):
 
 def setitem(self, index, value):
     """`self[index] = value`: broadcast, cast, written in place; history goes to self and, through views, to its base."""
+    if (type(value) is float or type(value) is int) and not self._requires_grad and type(self) is Tensor and self._dtype.fast_float and not (
+            flags["special"]):
+        kind = type(index)
+        if kind is int or (kind is slice and index.step is None) or kind is Tensor and index._dtype is dtypes.bool and index.shape == self.shape:
+            check_written(self)
+            try:
+                self._array[index._array if kind is Tensor else index] = value
+            except IndexError:
+                raise index_error(self._array, (index,)) from None
+            bump(self)
+            return
     value = assigned(self, value)
     items = index if type(index) is tuple else (index,)
     open_end = True

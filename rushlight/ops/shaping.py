@@ -15,7 +15,7 @@ from .convert import _clone
 from .dispatch import check_inplace
 from .record import composite, primitive
 from .splitting import split_with_sizes, unbind
-from .view import (_expand, _permute, _slice, _squeeze, as_strided, expand, permute, reshape, select, squeeze, t, transpose, unsqueeze, view,
+from .view import (_expand, _permute, _slice, _squeeze, as_strided, expand, permute, reshape, restrided, select, squeeze, t, transpose, unsqueeze, view,
                    view_op)
 
 
@@ -95,7 +95,7 @@ def _diagonal(input, offset, dim1, dim2):
         start = [slice(None)] * input.ndim
         start[dim1 if offset < 0 else dim2] = slice(abs(offset), None)
         input = input[tuple(start)]
-    return np.lib.stride_tricks.as_strided(input, shape, strides)
+    return restrided(input, shape, strides)
 
 
 @primitive(grad=dict(input=lambda g, offset, dim1, dim2: _diagonal(g, offset, dim1, dim2)), where="", family="scatter")
@@ -138,11 +138,11 @@ def unfold(input, dimension, size, step):
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     if not input.ndim:
-        return np.lib.stride_tricks.as_strided(input, (size,), (input.itemsize,))
+        return restrided(input, (size,), (input.itemsize,))
     shape, strides = list(input.shape), list(input.strides)
     shape[dim], own = (total - size) // step + 1, strides[dim]
     strides[dim] = own * step
-    return np.lib.stride_tricks.as_strided(input, (*shape, size), (*strides, own))
+    return restrided(input, (*shape, size), (*strides, own))
 
 
 @primitive(grad=dict(input=lambda g, dimension, size, step: unfold(g, dimension, size, step)), where="", family="scatter")

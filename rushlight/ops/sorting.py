@@ -97,7 +97,7 @@ def _top_places(input, k, dim, largest):
         return np.zeros((), np.int64)
     size = input.shape[dim]
     values = np.moveaxis(input, dim, -1)
-    if 0 < k < size // 4:
+    if 0 < k < size // 4 and size > 256:
         places = np.argpartition(values, size - k if largest else k - 1, -1)
         places = np.sort(places[..., size - k:] if largest else places[..., :k], -1)
         places = np.take_along_axis(places, order(np.take_along_axis(values, places, -1), -1, largest), -1)

@@ -13,11 +13,19 @@ def view_op(grad, node=None, where="torch method", **more):
     return primitive(grad=dict(input=grad), node=node, where=where, view=True, family="view", **more)
 
 
+def restrided(array, shape, strides):
+    """A view of the array's memory from its first element on, with any shape and strides (which must stay inside)."""
+    if array.flags.c_contiguous and array.dtype.kind != "V":
+        return np.ndarray(shape, array.dtype, array, 0, strides)  # a sixth of as_strided's time
+    return np.lib.stride_tricks.as_strided(array, shape, strides)
+
+
 def viewed(array, shape):
     """The array with another shape, sharing memory; RuntimeError with PyTorch's words where strides forbid it."""
     try:
         result = array.reshape(shape, copy=False)
     except ValueError:
+        infer_size(shape, array.size)  # raises where the sizes are wrong
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
                            "contiguous subspaces). Use .reshape(...) instead.") from None
     return result if result is not array else result[...]
@@ -25,12 +33,12 @@ def viewed(array, shape):
 
 @view_op(lambda g, input_shape: reshape(g, input_shape), node="ViewBackward0", where="")
 def _view(input, shape):
-    return viewed(input, infer_size(shape, input.size))
+    return viewed(input, shape)
 
 
 @view_op(lambda g, input_shape: reshape(g, input_shape), node="UnsafeViewBackward0", where="")
 def _unsafe_view(input, shape):
-    return viewed(input, infer_size(shape, input.size))
+    return viewed(input, shape)
 
 
 def raw_reshape(input, *shape):
@@ -201,8 +209,10 @@ def expanded(array, sizes):
             raise RuntimeError(f"The expanded size of the tensor ({size}) must match the existing size ({own}) at non-singleton dimension {dim}.  "
                                f"Target sizes: {list(sizes)}.  Tensor sizes: {list(array.shape)}")
         target.append(size)
-    result = np.broadcast_to(array, target)
-    return np.lib.stride_tricks.as_strided(array, result.shape, result.strides)  # writeable, as torch's is until written
+    strides = [0] * extra
+    for own, size, step in zip(array.shape, target[extra:], array.strides):
+        strides.append(step if own == size else 0)
+    return restrided(array, tuple(target), tuple(strides))  # writeable, as torch's is until written
 
 
 @view_op(lambda g, input_shape: sum_to_size(g, input_shape), node="ExpandBackward0", where="")
