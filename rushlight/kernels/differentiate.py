@@ -9,11 +9,15 @@ Read `differentiate` first.
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd.function import Function
-from ..core import dtypes
-from ..graph import Node, map_nodes
+import numpy as np
+
+from ..autograd import api
+from ..autograd.node import Freed, Node, deliver
+from ..core import dtypes, modes
+from ..graph import Node as GraphNode
+from ..graph import map_nodes
 from ..graph.node import target_name
-from ..tensor import Tensor, bump, wrap
+from ..tensor import OutputEdge, Tensor, asarray, bump, tick, wrap
 from . import program, scalars
 from .arrays import Array, External, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
 from .make import Maker, Unsupported
@@ -190,29 +194,60 @@ def rebuilt(make: Maker, array: Array, args: tuple[Array, ...]) -> Array:
 # -- the callable ----------------------------------------------------------------------------------------------------
 
 
-class Call(Function):
-    """The autograd node of a compiled graph: `Call.apply(pair, *tensors)`."""
+class CompiledBackward(Node):
+    """The autograd node of one call of a compiled graph."""
 
-    @staticmethod
-    def forward(ctx: Any, pair: "Pair", *tensors: Tensor) -> tuple:
-        outs = pair.ahead.call(*[tensors[i]._array for i in pair.ahead_inputs])
-        ctx.pair = pair
-        for i, k in pair.effects:
-            tensors[i]._array[...] = outs[k]
-            bump(tensors[i])
-        results = [wrap(outs[i], pair.kinds[i]) for i in pair.picks]
-        saved = [wrap(outs[i]) for i in pair.kept]
-        ctx.save_for_backward(*[tensors[i] for i in pair.saved_inputs], *saved)
-        ctx.mark_non_differentiable(*[r for r, d in zip(results, pair.differentiable) if not d])
-        return tuple(results)
+    def __init__(self, pair: "Pair", tensors: list[Tensor], saved: list, count: int):
+        self.rare, self.pair, self._outputs = None, pair, count
+        # The tensors of the inputs, and the arrays that the forward program gave for the backward one.
+        self.kept: Any = (tensors, saved)
+        self.edges = tuple([None if not t._requires_grad else t._node or t for t in tensors])
+        self.seq = tick()
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple:
-        pair = ctx.pair
-        arrays = [t._array for t in ctx.saved_tensors]
-        arrays += [grads[i]._array for i in pair.tangent_outputs]
+    def apply(self, g: Any, freed: Any, need: Any) -> list:
+        kept, pair = self.kept, self.pair
+        if type(kept) is Freed:
+            self.unpack(kept)
+        tensors, saved = kept
+        arrays = [self.unpack(tensors[i])._array for i in pair.saved_inputs]
+        arrays += saved
+        grads = g if self._outputs > 1 else [g]
+        for grad, (shape, dtype) in zip(grads, pair.tangents):
+            arrays.append(np.zeros(shape, dtype) if grad is None else asarray(grad))
         outs = pair.back.call(*[arrays[i] for i in pair.back_inputs])
-        return (None, *[None if i is None else wrap(outs[i]) for i in pair.grads])
+        if freed is not None:
+            self.kept = freed
+        return [None if i is None else outs[i] for i in pair.grads]
+
+    def propagate(self, g: Any, grads: dict, owned: set, freed: Any) -> None:
+        """As Node's, but the gradients are fresh memory that the engine may keep."""
+        seen: set[int] = set()
+        for edge, gradient in zip(self.edges, self.apply(g, freed, None)):
+            if gradient is None or edge is None:
+                continue
+            if edge in grads or type(edge) is OutputEdge:
+                deliver(grads, owned, edge, gradient, False)
+            else:
+                grads[edge] = gradient
+                if id(gradient) not in seen:
+                    owned.add(edge)
+            seen.add(id(gradient))
+
+    def apply_graph(self, g: Any, freed: Any, need: Any) -> list:
+        """For gradients of gradients the graph runs again, eagerly."""
+        kept, pair = self.kept, self.pair
+        if type(kept) is Freed:
+            self.unpack(kept)
+        tensors = [self.unpack(tensor) for tensor in kept[0]]
+        with modes.enable_grad():
+            outputs = pair.eagerly(tensors)
+        grads = g if self._outputs > 1 else [g]
+        chosen = [(out, grad) for out, grad in zip(outputs, grads) if grad is not None]
+        wanted = [tensor for tensor, edge in zip(tensors, self.edges) if edge is not None]
+        found = iter(api.grad([out for out, _ in chosen], wanted, [grad for _, grad in chosen], create_graph=True, allow_unused=True))
+        if freed is not None:
+            self.kept = freed
+        return [None if edge is None else next(found) for edge in self.edges]
 
 
 class Pair:
@@ -220,8 +255,49 @@ class Pair:
 
     def __call__(self, *args: Any) -> Any:
         tensors = [value if i < 0 else args[i] for i, value in self.sources]
-        results = Call.apply(self, *tensors)
+        outs = self.ahead.call(*[tensors[i]._array for i in self.ahead_inputs])
+        for i, k in self.effects:
+            tensors[i]._array[...] = outs[k]
+            bump(tensors[i])
+        node = CompiledBackward(self, tensors, [outs[i] for i in self.kept], self.recorded)
+        results, number = [], 0
+        for pick, kind, differentiable in self.picks:
+            tensor = wrap(outs[pick], kind)
+            if differentiable:
+                tensor._requires_grad = True
+                tensor._node = OutputEdge(node, number) if self.recorded > 1 else node
+                number += 1
+            results.append(tensor)
+        return self.shape(results)
+
+    def shape(self, results: list[Tensor]) -> Any:
+        """The results in the structure that the graph returns."""
+        if type(self.result) is GraphNode:
+            return results[0]
         return map_nodes(self.result, dict(zip(self.result_nodes, results)).__getitem__)
+
+    def eagerly(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The differentiable results, by the graph's own ops."""
+        args: list[Any] = list(self.numbers)
+        for (i, _), tensor in zip(self.sources, tensors):
+            if i >= 0:
+                args[i] = tensor
+        value = self.module.forward(*args)
+        found = {node: None for node in self.result_nodes}
+        pairs_of(self.result, value, found)
+        return [found[node] for node, (_, _, differentiable) in zip(self.result_nodes, self.picks) if differentiable]
+
+
+def pairs_of(structure: Any, value: Any, found: dict) -> None:
+    """Note the value of every node in a structure of nodes."""
+    if type(structure) is GraphNode:
+        found[structure] = value
+    elif isinstance(structure, (tuple, list)):
+        for part, item in zip(structure, value):
+            pairs_of(part, item, found)
+    elif isinstance(structure, dict):
+        for key, part in structure.items():
+            pairs_of(part, value[key], found)
 
 
 def descriptor(source: Source) -> tuple:
@@ -229,12 +305,12 @@ def descriptor(source: Source) -> tuple:
     return source.shape, tuple(s * dtype.itemsize for s in source.strides), dtype
 
 
-def differentiate(module: Any, known: dict[Node, Any], constants: dict[Node, Any], examples: dict[Node, Tensor],
-                  name_of: Callable[[Node], str | None]) -> Pair:
+def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[GraphNode, Any], examples: dict[GraphNode, Tensor],
+                  name_of: Callable[[GraphNode], str | None]) -> Pair:
     """Both programs of a graph; raises Unsupported where any node cannot be lowered with its gradient."""
     make, tape = Maker(), []
-    env: dict[Node, Any] = {}
-    inputs: list[tuple[Node, Symbol]] = []
+    env: dict[GraphNode, Any] = {}
+    inputs: list[tuple[GraphNode, Symbol]] = []
     graph = module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     make.tape = tape
@@ -273,7 +349,7 @@ def differentiate(module: Any, known: dict[Node, Any], constants: dict[Node, Any
     return assembled(make, module, result, nodes, outputs, inputs, placeholders, constants, tangents, wanted, grads, differentiable)
 
 
-def written(make: Maker, node: Node, env: dict[Node, Any], examples: dict[Node, Tensor]) -> Symbol:
+def written(make: Maker, node: GraphNode, env: dict[GraphNode, Any], examples: dict[GraphNode, Tensor]) -> Symbol:
     """A write into a whole input that needs no gradient (a counter, a running value): its new value, stored when the graph ran."""
     args, kwargs = map_nodes(node.args, env.__getitem__), map_nodes(node.kwargs, env.__getitem__)
     target = args[0]
@@ -315,6 +391,8 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
               tangents: list, wanted: list, grads: list, differentiable: list) -> Pair:
     """Compile both programs and note where everything goes."""
     targets = [g for g in grads if g is not None]
+    if not targets or not any(differentiable):
+        raise Unsupported("nothing to differentiate")
     arrays = [output.array for output in outputs]
     kept, replaced = partition(make, arrays, targets, {t.array.buffer for t in tangents})
     updates = [value for _, value in make.effects]
@@ -327,17 +405,18 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     chosen = [(i, s) for i, s in sources if s.buffer in used]
     pair.ahead_inputs = [i for i, _ in chosen]
     pair.ahead = program.compile_arrays([s for _, s in chosen], ahead, [descriptor(s) for _, s in chosen])
-    pair.kinds = [dtypes.BY_NAME[a.dtype] for a in ahead]
-    pair.picks = [ahead.index(a) for a in arrays]
+    pair.picks = [(ahead.index(a), dtypes.BY_NAME[a.dtype], d) for a, d in zip(arrays, differentiable)]
+    pair.recorded = sum(differentiable)
     pair.kept = [ahead.index(a) for a in kept]
     by_array = {symbol.array: i for i, (_, symbol) in enumerate(inputs)}
     pair.effects = [(by_array[old], ahead.index(new)) for old, new in make.effects]
     later = used_buffers(back)
     pair.saved_inputs = [i for i, s in sources if s.buffer in later]
-    pair.tangent_outputs = list(range(len(outputs)))
     available = [sources[i][1] for i in pair.saved_inputs]
     available += [make.intern(Source, f"saved{i}", a.shape, a.dtype, contiguous(a.shape), 0) for i, a in enumerate(kept)]
-    available += [t.array for t in tangents]
+    recorded = [t.array for t, d in zip(tangents, differentiable) if d]
+    pair.tangents = [(t.shape, program.numpy_dtype(t.dtype)) for t in recorded]
+    available += recorded
     pair.back_inputs = [i for i, s in enumerate(available) if s.buffer in later]
     chosen_late = [available[i] for i in pair.back_inputs]
     pair.back = program.compile_arrays(chosen_late, back, [descriptor(s) for s in chosen_late]) if back else None
@@ -346,7 +425,8 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     pair.grads = [by_symbol.get(id(symbol)) for _, symbol in inputs]
     numbers = {node: i for i, node in enumerate(placeholders)}
     pair.sources = [(numbers.get(node, -1), constants.get(node)) for node, _ in inputs]
-    pair.result, pair.result_nodes, pair.differentiable, pair.module = result, nodes, differentiable, module
+    pair.numbers = [constants.get(node) for node in placeholders]
+    pair.result, pair.result_nodes, pair.module = result, nodes, module
     return pair
 
 

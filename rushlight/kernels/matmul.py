@@ -16,7 +16,7 @@ from .runtime import Step
 
 I64, POINTER = Type("i64"), Type("ptr")
 DEPTH = 256  # of K that one pass of the microkernel goes over
-PARALLEL_WORK = 60_000  # multiplications
+PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
 
 class Shape(NamedTuple):
@@ -377,7 +377,7 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
             writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"])
         writer.compute(slots["a"], slots["b"], many["a"], many["b"])
     for label, panels in packs:
-        grain = -(-panels // 8) if work >= PARALLEL_WORK and panels * k * 16 > 30_000 else panels
+        grain = -(-panels // 8) if work >= PARALLEL_WORK and panels * k * 16 > 200_000 else panels
         steps.append(Step(f"{code}_pack_{label}", buffers, panels, grain))
     tasks = batch * -(-shape.row_tiles // shape.row_block) * -(-shape.column_tiles // shape.column_block)
     grain = tasks if work < PARALLEL_WORK else max(1, tasks // 16)

@@ -15,7 +15,7 @@ from .emit import cost, emit
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
 
-PARALLEL_WORK = 40_000  # below this (elements times scalar ops), waking workers costs more than it gives
+PARALLEL_WORK = 600_000  # below this (elements times scalar ops, about 15 us), waking workers costs more than it gives
 PIECES = 16
 
 

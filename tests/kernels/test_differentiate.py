@@ -107,3 +107,42 @@ def test_ignored_targets():
     b = F.cross_entropy(x, target)
     np.testing.assert_allclose(a.item(), b.item(), rtol=1e-5)
     np.testing.assert_allclose(torch.autograd.grad(a, x)[0].numpy(), torch.autograd.grad(b, x)[0].numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_of_gradients_run_the_graph_eagerly():
+    x = wrap(np.array([0.5, 1.0, 2.0], np.float32)).requires_grad_()
+    run = torch.compile(lambda x: (x.sin() * x).sum(), backend=lower)
+    (first,) = torch.autograd.grad(run(x), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    np.testing.assert_allclose(second.numpy(), (2 * np.cos(x.detach().numpy()) - x.detach().numpy() * np.sin(x.detach().numpy())), rtol=1e-5)
+
+
+def test_a_kept_graph_runs_twice_and_accumulates():
+    x = wrap(np.ones(3, np.float32)).requires_grad_()
+    y = torch.compile(lambda x: (x * x).sum(), backend=lower)(x)
+    y.backward(retain_graph=True)
+    y.backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [4, 4, 4])
+
+
+def test_a_write_into_what_was_saved_is_noticed():
+    x = wrap(np.ones(3, np.float32)).requires_grad_()
+    y = x * 1
+    z = torch.compile(lambda y: (y * y).sum(), backend=lower)(y)
+    with torch.no_grad():
+        y.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+def test_several_outputs_and_unused_ones():
+    x = wrap(RNG.normal(size=(4, 5)).astype(np.float32)).requires_grad_()
+    run = torch.compile(lambda x: (x.exp(), x.sin().sum(), x > 0), backend=lower)
+    a, b, c = run(x)
+    assert not c.requires_grad
+    b.backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(x.detach().numpy()), rtol=1e-5)
+    x.grad = None
+    a, b, c = run(x)
+    (a.sum() + b).backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.exp(x.detach().numpy()) + np.cos(x.detach().numpy()), rtol=1e-5)
