@@ -301,10 +301,11 @@ class Builder:
                 if prefix is None:
                     raise UserError(f"forward assigns {type(target).__name__}.{key}: a program cannot keep that. "
                                     "Keep state in tensors registered with `register_buffer`.")
-                before = vars(target).get(key)
+                buffer = key in target._buffers
+                before = target._buffers[key] if buffer else vars(target).get(key)
                 if value is before:
                     continue
-                writes.append(self.assigned(prefix, key, before, tracer.value(value), False))
+                writes.append(self.assigned(prefix, key, before, tracer.value(value), buffer))
         if tracer.cells or tracer.scopes:
             names = [key for _, written in tracer.scopes.values() for key in written]
             raise UserError(f"forward assigns a variable outside of it{': ' + ', '.join(names) if names else ''}: a program cannot keep that.")
@@ -323,10 +324,6 @@ class Builder:
                 raise UserError(f"forward assigns the buffer self.{name} another size or dtype: a program's state keeps its sizes.")
             raise UserError(f"The attribute self.{name} was assigned during export. Such attributes must be registered as buffers using the "
                             "`register_buffer` API, and be tensors of one size; numbers and new attributes would be lost.")
-        if not buffer:
-            warnings.warn(f"The tensor attribute self.{name} was assigned during export. Such attributes must be registered as buffers using the "
-                          "`register_buffer` API (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer). "
-                          "The program keeps it as mutable state.", stacklevel=4)
         target = self.tracer.known.get(id(before))
         if target is None:
             source = self.tracer.sources.const(before, name)
@@ -335,6 +332,10 @@ class Builder:
             target_value = target.value
         if value is target_value:
             return None
+        if not buffer:
+            warnings.warn(f"The tensor attribute self.{name} was assigned during export. Such attributes must be registered as buffers using the "
+                          "`register_buffer` API (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer). "
+                          "The program keeps it as mutable state.", stacklevel=4)
         return target_value.node, value.node
 
 

@@ -42,7 +42,7 @@ class ExportedModule(Module):
         for alias, first in program.aliases.items():
             owner, name = self.owner(alias)
             owner.register_parameter(name, shared[first])
-        self.__dict__["_run"] = program.graph_module.forward
+        self.__dict__["_run"], self.__dict__["_code"] = program.graph_module.forward, None
 
     def owner(self, target: str) -> tuple[Module, str]:
         """The module that holds a qualified name, made on the way."""

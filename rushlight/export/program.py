@@ -146,7 +146,7 @@ class ExportedProgram:
         `train()` and `eval()` raise: the mode was fixed at export.
         """
         # Loaded when asked for: a program runs without nn.
-        return importlib.import_module(".module", __package__).ExportedModule(self, check_guards)
+        return importlib.import_module(".compiled", __package__).ExportedModule(self, check_guards)
 
     def run_decompositions(self, decomp_table: dict | None = None, decompose_custom_triton_ops: bool = False) -> "ExportedProgram":
         """The same program without in-place ops: what it writes to its state or inputs becomes an output."""
