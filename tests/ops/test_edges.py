@@ -1,0 +1,44 @@
+"""Pointwise functions at their edges (zeros of both signs, infinities, NaN, tiny and huge values, small integers) as PyTorch has them."""
+import importlib.util
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import rushlight as torch
+
+HERE = Path(__file__).parent
+spec = importlib.util.spec_from_file_location("record_of_edges", HERE / "record.py")
+record = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(record)
+RECORDED = json.loads((HERE / "recorded.json").read_text())
+CALLS = record.compute(torch)
+
+# Where PyTorch's value is an accident of its code, and ours the limit or the mathematical value.
+BETTER = {
+    "i0": {"inf"}, "special.i1": {"inf", "-inf"}, "F.gelu": {"inf"},  # PyTorch: NaN at infinity
+    "gcd": {"1"},  # PyTorch: -1 where the smallest integer is an operand
+}
+
+
+def agree(ours, theirs, kind):
+    if isinstance(ours, (bool, int)):
+        return repr(ours) == theirs
+    wanted = float(theirs)
+    if math.isnan(wanted) or math.isinf(wanted) or wanted == 0:
+        tiny = 1e-37 if kind == "float32" else 1e-300  # PyTorch's vector code flushes some tiny results; both are right
+        return repr(ours) == theirs or wanted == 0 and abs(ours) < tiny or math.isnan(wanted) and math.isnan(ours)
+    relative = 3e-6 if kind == "float32" else 1e-12
+    return math.isclose(ours, wanted, rel_tol=relative, abs_tol=2e-7 if kind == "float32" else 1e-14)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_edge_values(name):
+    dtype, values = RECORDED[name]
+    result = CALLS[name]()
+    assert result.dtype is getattr(torch, dtype)
+    better = BETTER.get(name.split()[0], ())
+    wrong = [f"at {i}: {ours!r}, PyTorch {theirs}" for i, (ours, theirs) in enumerate(zip(result.tolist(), values, strict=True))
+             if not agree(ours, theirs, name.split()[-1]) and repr(ours) not in better]
+    assert not wrong, "; ".join(wrong[:6])
