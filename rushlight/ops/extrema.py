@@ -4,6 +4,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import wrap_dim, wrap_dims
 from ..tensor import Tensor
+from .gathering import along, taken
 from .dispatch import result_type_of, scalar_name, write_out
 from .pointwise import maximum, minimum
 from .record import composite, primitive
@@ -68,7 +69,7 @@ def pick_backward(g, shape, indices, dim, keepdim):
 def scatter_zeros(input, shape, dim, index):
     """Zeros with `input` at the places that `index` names along a dim; no place twice."""
     result = np.zeros(shape, input.dtype)
-    np.put_along_axis(result, index, input, dim)
+    result[along(shape, dim, index)] = input
     return result
 
 
@@ -78,8 +79,8 @@ def picker(name, node):
         if not input.ndim:
             return input.copy()
         if keepdim:
-            return np.take_along_axis(input, indices, dim)
-        return np.take_along_axis(input, np.expand_dims(indices, dim), dim).squeeze(dim)
+            return taken(input, indices, dim)
+        return taken(input, indices[(slice(None),) * dim + (None,)], dim).squeeze(dim)
     _pick.__name__ = name
     return primitive(grad=dict(input=lambda g, input_shape, indices, dim, keepdim: pick_backward(g, input_shape, indices, dim, keepdim)),
                      tensors=("input", "indices"), where="", node=node, family="gather")(_pick)

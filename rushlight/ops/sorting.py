@@ -11,7 +11,7 @@ from ..tensor import Tensor, wrap
 from .creation import linspace
 from .dispatch import result_type_of, scalar_name, write_out
 from .extrema import check_not_empty, picker, refuse_complex, share_evenly
-from .gathering import gather
+from .gathering import gather, taken
 from .pointwise import ceil, floor, lerp, where
 from .record import composite, primitive
 from .aggregation import finish
@@ -23,8 +23,9 @@ def order(array, dim, descending):
     if not array.ndim:
         return np.zeros((), np.int64)
     if not descending:
-        return np.argsort(array, dim, kind="stable")
-    return array.shape[dim] - 1 - np.flip(np.argsort(np.flip(array, dim), dim, kind="stable"), dim)
+        return array.argsort(dim, kind="stable")
+    back = (slice(None),) * (dim % array.ndim) + (slice(None, None, -1),)
+    return array.shape[dim] - 1 - array[back].argsort(dim, kind="stable")[back]
 
 
 @primitive(dtype=dtypes.int64, where="", family="sort")
@@ -35,7 +36,7 @@ def _order(input, dim, descending):
 def arrangement(name, node):
     """Values along a dim in the order of given indices."""
     def _arranged(input, index, dim):
-        return np.take_along_axis(input, index, dim) if input.ndim else input.copy()
+        return taken(input, index, dim) if input.ndim else input.copy()
     _arranged.__name__ = name
     return primitive(grad=dict(input=lambda g, input_shape, index, dim: arrange_backward(g, input_shape, index, dim)), tensors=("input", "index"),
                      where="", node=node, family="gather")(_arranged)
@@ -96,14 +97,14 @@ def _top_places(input, k, dim, largest):
     if not input.ndim:
         return np.zeros((), np.int64)
     size = input.shape[dim]
-    values = np.moveaxis(input, dim, -1)
+    values = input.swapaxes(dim, -1)
     if 0 < k < size // 4 and size > 256:
         places = np.argpartition(values, size - k if largest else k - 1, -1)
         places = np.sort(places[..., size - k:] if largest else places[..., :k], -1)
-        places = np.take_along_axis(places, order(np.take_along_axis(values, places, -1), -1, largest), -1)
+        places = taken(places, order(taken(values, places, -1), -1, largest), -1)
     else:
         places = order(values, -1, largest)[..., :k]
-    return np.ascontiguousarray(np.moveaxis(places, -1, dim))
+    return np.ascontiguousarray(places.swapaxes(-1, dim))
 
 
 @composite("torch method out")
@@ -166,7 +167,7 @@ def _median_place(input, dim, keepdim, ignore):
     if input.dtype.kind == "f":
         numbers = np.count_nonzero(input == input, axis=dim, keepdims=True)
         middle = np.maximum(numbers - 1, 0) // 2 if ignore else np.where(numbers < size, numbers, middle)
-    place = np.take_along_axis(places, middle, dim)
+    place = taken(places, middle, dim)
     return place if keepdim else place.squeeze(dim)
 
 
@@ -214,15 +215,16 @@ def _mode_place(input, dim, keepdim):
     """The last place of the most frequent value, the smallest one of equally frequent ones."""
     if not input.ndim:
         return np.zeros((), np.int64)
-    values = np.moveaxis(input, dim, -1)
+    values = input.swapaxes(dim, -1)
     places = order(values, -1, False)
-    values = np.take_along_axis(values, places, -1)
+    values = taken(values, places, -1)
     at = np.arange(values.shape[-1])
     fresh = np.ones(values.shape, bool)
     fresh[..., 1:] = values[..., 1:] != values[..., :-1]
     run = at - np.maximum.accumulate(np.where(fresh, at, 0), -1)
-    place = np.take_along_axis(places, run.argmax(-1)[..., None], -1)
-    return np.moveaxis(place, -1, dim) if keepdim else place[..., 0]
+    place = taken(places, run.argmax(-1)[..., None], -1)
+    place = place.swapaxes(-1, dim)
+    return place if keepdim else place.squeeze(dim)
 
 
 @composite("torch method out")
