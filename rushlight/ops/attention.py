@@ -58,7 +58,7 @@ def all_gradients(g, query, key, value, mask, is_causal, scale):
     weights = attention_weights(query, key, mask, is_causal, scale)
     for_value = np.matmul(weights.swapaxes(-1, -2), g)
     slope = np.matmul(g, value.swapaxes(-1, -2))
-    slope -= np.einsum("...ij,...ij->...i", slope, weights)[..., None]
+    slope -= np.vecdot(slope, weights)[..., None]
     slope *= weights
     for_mask = slope
     for_query = np.matmul(slope, key)
@@ -87,9 +87,9 @@ def composed_weights(query, key, mask, is_causal, scale):
     scores = (query * scale) @ key.mT
     if is_causal:
         allowed = tril(ones_like(scores).bool())
-        scores = where(allowed, scores, -float("inf"))
+        scores = where(allowed, scores, -math.inf)
     if mask is not None:
-        scores = where(mask, scores, -float("inf")) if mask.dtype is dtypes.bool else scores + mask
+        scores = where(mask, scores, -math.inf) if mask.dtype is dtypes.bool else scores + mask
     return scores.softmax(-1).nan_to_num(0.0) if mask is not None else scores.softmax(-1)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from ..core.size import product
 
 PIECE = 1 << 17  # elements of patches held at a time: about the second cache level
+RUN = 1 << 13  # positions
 WASTE = 1.7  # padded positions per useful one, up to which the flat layout pays
 
 
@@ -82,7 +83,9 @@ def correlated(grad, input, kernel, padded_size, offset, dilation):
     starts = shifts(kernel, dilation, padded_size)
     rows, length = laid_flat(input, padded_size, offset, 0, starts[-1])
     slopes, _ = laid_flat(grad, padded_size, (0,) * len(kernel), 0, 0)
-    result = np.empty((len(starts), grad.shape[1], input.shape[1]), grad.dtype)
-    for at, start in enumerate(starts):
-        np.matmul(slopes, rows[:, start:start + length].T, out=result[at])
+    result = np.zeros((len(starts), grad.shape[1], input.shape[1]), grad.dtype)
+    for low in range(0, length, RUN):  # a run of both stays in the cache for all positions of the kernel
+        part = slopes[:, low:low + RUN]
+        for at, start in enumerate(starts):
+            result[at] += np.matmul(part, rows[:, start + low:start + low + part.shape[1]].T)
     return np.ascontiguousarray(result.transpose(1, 2, 0)).reshape(grad.shape[1], input.shape[1], *kernel)

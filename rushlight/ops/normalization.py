@@ -1,4 +1,4 @@
-"""Normalisations: each one node with a fused kernel. Statistics are computed anew in backward: that is cheaper than keeping them.
+"""Normalisations: each one node with a fused kernel. Statistics are computed anew in backward, once for all gradients of a node.
 
 `*_backward` have a kernel for raw arrays and a composite of ops for higher orders.  Read `layer_norm_kernel` first.
 """
@@ -10,6 +10,9 @@ from ..tensor import Tensor, bump
 from .creation import zeros
 from .joining import cat
 from .record import composite, primitive
+from .shared_work import SharedWork
+
+layer_work, batch_work = SharedWork(), SharedWork()
 
 
 def scalar_name_of(value):
@@ -28,7 +31,7 @@ def standardized(rows, eps):
     """(rows - mean) / sqrt(variance + eps) of each row, and the factor 1 / sqrt(...), (n, 1)."""
     width = rows.dtype.type(rows.shape[1])
     centered = rows - np.add.reduce(rows, axis=1, keepdims=True) / width
-    variance = np.einsum("ij,ij->i", centered, centered)
+    variance = np.vecdot(centered, centered)
     variance /= width
     variance += eps
     factor = np.reciprocal(np.sqrt(variance, out=variance), out=variance)[:, None]
@@ -48,20 +51,31 @@ def layer_norm_kernel(input, weight, bias, count, eps):
     return result.reshape(input.shape)
 
 
-def raw_layer_norm_backward(g, input, weight, count, eps):
+def layer_norm_gradients(g, input, weight, count, eps):
+    """The gradients of input and weight."""
+    shape = input.shape[input.ndim - count:]
     if not input.size:
-        return np.zeros(input.shape, input.dtype)
-    width = product(input.shape[input.ndim - count:])
+        return np.zeros(input.shape, input.dtype), np.zeros(shape, input.dtype)
+    width = product(shape)
     normal, factor = standardized(input.reshape(-1, width), eps)
     rows = g.reshape(-1, width)
-    result = rows * weight.reshape(-1) if weight is not None else rows.copy()
-    along = np.einsum("ij,ij->i", result, normal)[:, None]
+    for_weight = None
+    if weight is None:
+        result = rows.copy()
+    else:
+        for_weight = np.einsum("ij,ij->j", rows, normal).reshape(shape)
+        result = rows * weight.reshape(-1)
+    along = np.vecdot(result, normal)[:, None]
     along /= width
     result -= np.add.reduce(result, axis=1, keepdims=True) / width
     normal *= along
     result -= normal
     result *= factor
-    return result.reshape(input.shape)
+    return result.reshape(input.shape), for_weight
+
+
+def raw_layer_norm_backward(g, input, weight, count, eps):
+    return layer_work.get(g, input, layer_norm_gradients, weight, count, eps)[0]
 
 
 @composite("", raw=raw_layer_norm_backward)
@@ -74,18 +88,12 @@ def layer_norm_backward(g, input, weight, count, eps):
     return factor * (inner - mean(inner, dims, keepdim=True) - normal * mean(inner * normal, dims, keepdim=True))
 
 
-def raw_layer_norm_weight(g, input, count, eps):
-    shape = input.shape[input.ndim - count:]
-    if not input.size:
-        return np.zeros(shape, input.dtype)
-    width = product(shape)
-    normal, _ = standardized(input.reshape(-1, width), eps)
-    normal *= g.reshape(-1, width)
-    return np.add.reduce(normal, axis=0).reshape(shape)
+def raw_layer_norm_weight(g, input, weight, count, eps):
+    return layer_work.get(g, input, layer_norm_gradients, weight, count, eps)[1]
 
 
 @composite("", raw=raw_layer_norm_weight)
-def layer_norm_weight(g, input, count, eps):
+def layer_norm_weight(g, input, weight, count, eps):
     dims = tuple(range(input.ndim - count, input.ndim))
     centered = input - mean(input, dims, keepdim=True)
     normal = centered * rsqrt(mean(centered * centered, dims, keepdim=True) + eps)
@@ -94,7 +102,7 @@ def layer_norm_weight(g, input, count, eps):
 
 @primitive(tensors=("input", "weight", "bias"), where="", family="opaque", node="NativeLayerNormBackward0",
            grad=dict(input=lambda g, input, weight, count, eps: layer_norm_backward(g, input, weight, count, eps),
-                     weight=lambda g, input, count, eps: layer_norm_weight(g, input, count, eps),
+                     weight=lambda g, input, weight, count, eps: layer_norm_weight(g, input, weight, count, eps),
                      bias=lambda g, bias_shape: sum_to_size(g, bias_shape)))
 def _layer_norm(input, weight=None, bias=None, count=1, eps=1e-5):
     return layer_norm_kernel(input, weight, bias, count, eps)
@@ -185,7 +193,7 @@ def _batch_statistics(input):
     count = input.dtype.type(parts.shape[0] * parts.shape[2])
     average = np.add.reduce(np.add.reduce(parts, axis=2), axis=0) / count
     centered = parts - average[:, None]
-    return average, np.add.reduce(np.einsum("nci,nci->nc", centered, centered), axis=0) / count
+    return average, np.add.reduce(np.vecdot(centered, centered), axis=0) / count
 
 
 def batch_norm_kernel(input, weight, bias, average, variance, eps):
@@ -198,18 +206,24 @@ def batch_norm_kernel(input, weight, bias, average, variance, eps):
     return result
 
 
-def raw_batch_norm_backward(g, input, weight, average, variance, eps):
+def batch_norm_gradients(g, input, weight, average, variance, eps):
+    """The gradients of input, weight and bias."""
     g, parts = grouped(g), grouped(input)
     count = parts.shape[0] * parts.shape[2]
     factor = 1 / np.sqrt(variance + eps)
     scale = factor if weight is None else factor * weight
     centered = parts - average[:, None]
-    along = np.add.reduce(np.einsum("nci,nci->nc", g, centered), axis=0)
+    along = np.add.reduce(np.vecdot(g, centered), axis=0)
     total = np.add.reduce(np.add.reduce(g, axis=2), axis=0)
-    centered *= (along * factor * factor * scale / -count)[:, None]
+    along *= factor
+    centered *= (along * factor * scale / -count)[:, None]
     centered += (total * scale / -count)[:, None]
     centered += g * scale[:, None]
-    return centered.reshape(input.shape)
+    return centered.reshape(input.shape), along, total
+
+
+def raw_batch_norm_backward(g, input, weight, average, variance, eps):
+    return batch_work.get(g, input, batch_norm_gradients, weight, average, variance, eps)[0]
 
 
 @composite("", raw=raw_batch_norm_backward)
@@ -224,11 +238,12 @@ def batch_norm_backward(g, input, weight, average, variance, eps):
 
 def raw_batch_norm_weight(g, input, average, variance, eps):
     centered = grouped(input) - average[:, None]
-    return np.add.reduce(np.einsum("nci,nci->nc", grouped(g), centered), axis=0) / np.sqrt(variance + eps)
+    return np.add.reduce(np.vecdot(grouped(g), centered), axis=0) / np.sqrt(variance + eps)
 
 
-@composite("", raw=raw_batch_norm_weight)
-def batch_norm_weight(g, input, average, variance, eps):
+@composite("", raw=lambda g, input, weight, average, variance, eps: batch_work.get(
+    g, input, batch_norm_gradients, weight, average, variance, eps)[1])
+def batch_norm_weight(g, input, weight, average, variance, eps):
     dims = (0, *range(2, input.ndim))
     centered = input - mean(input, dims, keepdim=True)
     return sum(g * centered * rsqrt(mean(centered * centered, dims, keepdim=True) + eps), dims)
@@ -241,7 +256,7 @@ def channel_sum(g):
 
 @primitive(tensors=("input", "weight", "bias", "average", "variance"), where="", family="opaque", node="NativeBatchNormBackward0",
            grad=dict(input=lambda g, input, weight, average, variance, eps: batch_norm_backward(g, input, weight, average, variance, eps),
-                     weight=lambda g, input, average, variance, eps: batch_norm_weight(g, input, average, variance, eps),
+                     weight=lambda g, input, weight, average, variance, eps: batch_norm_weight(g, input, weight, average, variance, eps),
                      bias=lambda g: channel_sum(g)))
 def _batch_norm(input, weight=None, bias=None, average=None, variance=None, eps=1e-5):
     """With the statistics of this batch: the rules count them as functions of input."""
@@ -393,7 +408,7 @@ def raw_group_norm_backward(g, input, weight, groups, eps):
     if not input.size:
         return np.zeros(input.shape, input.dtype)
     rows = input.shape[0] * groups, -1
-    return raw_layer_norm_backward(g.reshape(rows), input.reshape(rows), None, 1, eps).reshape(input.shape)
+    return layer_norm_gradients(g.reshape(rows), input.reshape(rows), None, 1, eps)[0].reshape(input.shape)
 
 
 @composite("", raw=raw_group_norm_backward)
@@ -408,7 +423,7 @@ def raw_group_norm_weight(g, input, groups, eps):
     if not input.size:
         return np.zeros(input.shape[1], input.dtype)
     normal, _ = standardized(input.reshape(input.shape[0] * groups, -1), eps)
-    return np.add.reduce(np.einsum("nci,nci->nc", grouped(g), grouped(normal.reshape(input.shape))), axis=0)
+    return np.add.reduce(np.vecdot(grouped(g), grouped(normal.reshape(input.shape))), axis=0)
 
 
 @composite("", raw=raw_group_norm_weight)
