@@ -5,10 +5,12 @@ cross_entropy of 2-d logits and class indices is one node (PyTorch's NllLossBack
 import numpy as np
 
 from ..core import dtypes
+from .linear import ONES
 from .loss import reduction_of
 from .pointwise import where
 from .record import composite, primitive
 
+MANY = 512  # columns, from which a reduction is the faster one
 ROW_STARTS = {}  # (rows, columns) -> the flat position of each row's first element
 
 
@@ -84,14 +86,33 @@ def nll_backward(grad, target, weight=None, ignore_index=-100, reduction="mean",
     return spread(grad, target, weight, ignore_index, reduction, shape)
 
 
+def shifted_logits(input):
+    """The logits less the largest of each row, in a new array."""
+    if not input.shape[1]:
+        return input.copy()
+    return np.subtract(input, np.maximum.reduce(input, axis=1, keepdims=True))
+
+
+def row_sums(array):
+    """The sum of each row; a product with ones takes a third of the time of a reduction of a small matrix."""
+    columns = array.shape[1]
+    if columns > MANY:
+        return np.add.reduce(array, axis=1)
+    key = columns, array.dtype
+    ones = ONES.get(key)
+    if ones is None:
+        ones = ONES[key] = np.ones(columns, array.dtype)
+    return array.dot(ones)
+
+
 def cross_entropy_kernel(input, target, weight, ignore_index, reduction):
     """log_softmax and nll_loss of 2-d logits at once."""
     rows, classes = input.shape
     target, weights = checked(target, weight, ignore_index, classes, input.dtype)
-    shifted = np.subtract(input, np.maximum.reduce(input, axis=1, keepdims=True, initial=-np.inf))
+    shifted = shifted_logits(input)
     chosen = shifted.reshape(-1).take(target + row_starts(rows, classes))
     np.exp(shifted, out=shifted)
-    loss = np.log(np.add.reduce(shifted, axis=1))
+    loss = np.log(row_sums(shifted))
     loss -= chosen
     if weights is not None:
         loss[weights == 0] = 0
@@ -105,9 +126,9 @@ def cross_entropy_kernel(input, target, weight, ignore_index, reduction):
 def raw_cross_entropy_backward(g, input, target, weight, ignore_index, reduction):
     rows, classes = input.shape
     target, weights = checked(target, weight, ignore_index, classes, input.dtype)
-    result = np.subtract(input, np.maximum.reduce(input, axis=1, keepdims=True, initial=-np.inf))
+    result = shifted_logits(input)
     np.exp(result, out=result)
-    result /= np.add.reduce(result, axis=1, keepdims=True)
+    result /= row_sums(result)[:, None]
     result.reshape(-1)[target + row_starts(rows, classes)] -= 1
     if reduction == "mean":
         g = g / g.dtype.type(rows if weights is None else np.add.reduce(weights))
