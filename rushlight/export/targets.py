@@ -1,0 +1,89 @@
+"""What a saved graph may call, by name: the ops, a few operators, and nothing else.
+
+A name is `place.name`: `torch.sin`, `nn.linear`, `Tensor.add_`, `operator.getitem`.  `find` answers only for names in
+the tables made here from the op records, so that no file can name a function that reads, writes or runs anything.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from .. import ops
+from ..func.control import cond, while_loop
+from ..ops.record import REGISTRY
+from ..tensor import Tensor
+from .program import switch_mode
+
+OPERATORS = ("add sub mul truediv floordiv mod pow matmul lt le eq ne gt ge and_ or_ xor lshift rshift neg pos invert not_ abs getitem setitem "
+             "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor").split()
+ATTRIBUTES = frozenset(("T", "mT", "H", "mH", "real", "imag", "data"))
+# What acts on the process, on history or on memory addresses, and what gives Python a tensor's values.
+REFUSED = frozenset(
+    "backward register_hook register_post_accumulate_grad_hook retain_grad share_memory_ data_ptr const_data_ptr storage untyped_storage set_ "
+    "apply_ map_ numpy tolist item from_numpy frombuffer from_dlpack from_file asarray as_subclass new save load manual_seed seed "
+    "set_rng_state get_rng_state initial_seed __reduce__ __reduce_ex__ __setstate__ __init__ __new__ __dlpack__ __array__ storage_offset "
+    "publish write_in_place in_place implicit_dim module_load to_dlpack UntypedStorage TypedStorage is_storage type get_device".split())
+PLACES: dict[str, dict[str, Any]] = {}
+NAMES: dict[int, str] = {}
+
+
+def get_attribute(value: Any, name: str) -> Any:
+    """`getattr` for the few attributes of tensors that are ops."""
+    if name not in ATTRIBUTES or not isinstance(value, Tensor):
+        raise AttributeError(f"an exported program may not read the attribute {name!r}")
+    return getattr(value, name)
+
+
+def tables() -> dict[str, dict[str, Any]]:
+    """Place -> name -> function."""
+    if not PLACES:
+        methods = {}
+        for kind in reversed(Tensor.__mro__[:-1]):
+            methods.update({name: value for name, value in vars(kind).items() if callable(value) and not name.startswith("_")})
+        PLACES.update(
+            torch=public(ops.TORCH), nn=public(vars(ops.functional)), linalg=public(ops.LINALG), special=public(ops.SPECIAL),
+            fft=public(ops.FFT), Tensor=public(methods),
+            op=public({name: record.function for name, record in REGISTRY.items()}),
+            operator={name: getattr(operator, name) for name in OPERATORS},
+            math={name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "prod", "trunc")},
+            python={"int": int, "float": float, "abs": abs, "min": min, "max": max, "getattr": get_attribute, "round": round, "sum": sum},
+            control={"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode})
+        for place, table in PLACES.items():
+            for name, function in table.items():
+                NAMES.setdefault(id(function), f"{place}.{name}")
+        NAMES[id(getattr)] = "python.getattr"
+    return PLACES
+
+
+def public(table: dict) -> dict:
+    """The functions of a table that are ops of ours."""
+    return {name: value for name, value in table.items()
+            if callable(value) and not isinstance(value, type) and name not in REFUSED and (not name.startswith("__"))
+            and str(getattr(value, "__module__", "")).startswith(("rushlight.ops", "rushlight.tensor", "rushlight.autograd", "builtins"))}
+
+
+def name_of(function: Callable) -> str | None:
+    """The name of a function that a program may call, or None."""
+    tables()
+    name = NAMES.get(id(function))
+    if name is None:
+        # Tensor methods are generated: the same name on the class is the same op.
+        plain = getattr(function, "__name__", "")
+        for place, table in PLACES.items():
+            if table.get(plain) is function:
+                return f"{place}.{plain}"
+    return name
+
+
+def find(name: Any) -> Callable | None:
+    """The function of a name, or None if programs may not call it."""
+    if type(name) is not str:
+        return None
+    place, _, plain = name.partition(".")
+    return tables().get(place, {}).get(plain)
+
+
+def find_method(name: Any) -> bool:
+    """Whether programs may call the tensor method of this name."""
+    return type(name) is str and name in tables()["Tensor"]
