@@ -25,6 +25,7 @@ class Group:
         self.space, self.order = space, order
         self.reduced: frozenset[int] | None = None
         self.units: list[Array] = []
+        self.reads: set = set()  # buffers and units that any unit reads
 
     def variables(self, kept_only: bool = False) -> list[tuple[Affine, int]]:
         return [(variable(i, n), n) for i, n in enumerate(self.space)
@@ -52,6 +53,7 @@ class Planner:
         self.scheduled: dict[Array, None] = {}
         self.groups: list[Group | External] = []
         self.home: dict[Array, int] = {}  # index into groups
+        self._reads: dict[Array, frozenset] = {}
 
     def mark(self) -> None:
         """Decide what is computed as a unit."""
@@ -145,15 +147,18 @@ class Planner:
         index = tuple(variable(i, n) for i, n in enumerate(space))
         self.references(array, index, found)
         first = max([self.home[node] for node in found], default=0)
-        for number in range(len(self.groups) - 1, first - 1, -1):
+        # Looking far back would cost time in long graphs and seldom finds a neighbour.
+        for number in range(len(self.groups) - 1, max(first, len(self.groups) - 33) - 1, -1):
             group = self.groups[number]
             if isinstance(group, Group) and self.fits(array, group, number):
                 group.units.append(array)
+                group.reads |= self.inputs(array)
                 if isinstance(array, Reduce):
                     group.reduced = reduced_dims(array, group)
                 return number
         group = Group(space, len(self.groups))
         group.units.append(array)
+        group.reads |= self.inputs(array)
         if isinstance(array, Reduce):
             group.reduced = reduced_dims(array, group)
         self.groups.append(group)
@@ -186,12 +191,15 @@ class Planner:
                         return False
                     related = True
             # Without a value or an input in common, one loop nest would only mix two streams.
-            return related or bool(self.inputs(array) & set().union(*[self.inputs(unit) for unit in group.units]))
+            return related or not self.inputs(array).isdisjoint(group.reads)
         finally:
             group.reduced = before
 
-    def inputs(self, array: Array) -> set:
+    def inputs(self, array: Array) -> frozenset:
         """Buffers and units that a unit reads."""
+        known = self._reads.get(array)
+        if known is not None:
+            return known
         result, stack, seen = set(), list(array.args), set()
         while stack:
             node = stack.pop()
@@ -204,7 +212,8 @@ class Planner:
                 result.add(node)
             else:
                 stack.extend(node.args)
-        return result
+        found = self._reads[array] = frozenset(result)
+        return found
 
 
 def merges(array: Array) -> bool:

@@ -379,19 +379,28 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
     `state` is one word, the kept arena.  A caller that finds it taken allocates its own and leaves it behind if it can.
     """
     pointer, i64 = Type("ptr"), Type("i64")
-    names = [*inputs, *outputs]
+    names = [*inputs, *outputs, *arena]
+    faults = any("fault" in step.buffers for step in steps)
+    if faults:
+        names.append("fault")
+    place = {name: i for i, name in enumerate(names)}
     f = module.function("entry", "i64", [("pool", pointer), ("state", pointer), ("table", pointer)]
-                        + [(f"o{i}", pointer) for i in range(len(names))], "nounwind")
+                        + [(f"o{i}", pointer) for i in range(len(inputs) + len(outputs))], "nounwind")
     the_pool, state, table = f.parameters[:3]
-    addresses: dict[str, Value] = {}
-    for i, (name, array) in enumerate(zip(names, f.parameters[3:])):
+    addresses = f.alloca(pointer, max(len(names), 1), 16)
+
+    def put(number: Value | int, address: Value) -> None:
+        index = number if isinstance(number, Value) else f.i64(number)
+        f.store(address, f.address(addresses, index, "ptr"), 8)
+
+    for i, array in enumerate(f.parameters[3:]):
         if i < len(inputs):
             table = f.call("check", pointer, array, table)
             f.branch_if(f.emit(Type("i1"), f"icmp ne {table}, null"), f"good{i}", f"bad{i}")
             f.block(f"bad{i}")
             f.ret(f.i64(i + 1))
             f.block(f"good{i}")
-        addresses[name] = f.load(pointer, f.address(array, f.i64(DATA), "i8"), 8)
+        put(i, f.load(pointer, f.address(array, f.i64(DATA), "i8"), 8))
     base = None
     if arena_size:
         module.declare("declare ptr @aligned_alloc(i64, i64)")
@@ -406,32 +415,63 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
         f.ret(f.i64(-1))
         f.block("have")
         base = f.phi(pointer, [(kept.text, before), (made.text, "make")])
-        for name, offset in arena.items():
-            addresses[name] = f.address(base, f.i64(offset), "i8")
-    faults = any("fault" in step.buffers for step in steps)
+        offsets = Value(f, module.table("arena_offsets", "i64", list(arena.values())), pointer)
+        first = len(inputs) + len(outputs)
+
+        def temporary(i: Value) -> None:
+            put(i + first, f.address(base, f.load(i64, f.address(offsets, i, "i64"), 8), "i8"))
+
+        f.loop(f.i64(0), f.i64(len(arena)), 1, temporary)
     if faults:
-        addresses["fault"] = f.alloca(i64, 1, 8)
-        f.store(f.i64(0), addresses["fault"], 8)
-    parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
-    widest = max([len(step.buffers) for step in steps], default=1)
-    frame = f.alloca(pointer, max(widest, 1), 16)
-    for step in steps:
-        for i, buffer in enumerate(step.buffers):
-            name, offset = buffer if isinstance(buffer, tuple) else (buffer, 0)
-            address = f.address(addresses[name], f.i64(offset), "i8") if offset else addresses[name]
-            f.store(address, f.address(frame, f.i64(i), "ptr"), 8)
-        if step.items <= step.grain:
-            f.do(f"call void @{step.function}({frame}, i64 0, i64 {step.items})")
-        else:
-            f.do(f"call void {parallel.text}({the_pool}, ptr @{step.function}, {frame}, i64 {step.items}, i64 {step.grain})")
+        fault = f.alloca(i64, 1, 8)
+        f.store(f.i64(0), fault, 8)
+        put(place["fault"], fault)
+    write_steps(module, f, the_pool, addresses, place, steps)
     if base is not None:
         other = f.emit(pointer, f"atomicrmw xchg {state}, {base} seq_cst")
         f.when(f.emit(Type("i1"), f"icmp ne {other}, null"), lambda: f.do(f"call void @free({other})"))
     if faults:
-        fault = f.load(i64, addresses["fault"], 8)
-        f.ret(fault.differs(0).select(f.i64(-2), f.i64(0)))
+        f.ret(f.load(i64, fault, 8).differs(0).select(f.i64(-2), f.i64(0)))
     else:
         f.ret(f.i64(0))
+
+
+def write_steps(module: Module, f: Function, the_pool: Value, addresses: Value, place: dict[str, int], steps: list[Step]) -> None:
+    """The walk over a table of steps: a program of a thousand kernels has as small an entry as one of two."""
+    pointer, i64 = Type("ptr"), Type("i64")
+    if not steps:
+        return
+    functions, numbers, buffers = [], [], []
+    for step in steps:
+        functions.append(f"ptr @{step.function}")
+        numbers += [step.items, step.grain, len(buffers) // 2, len(step.buffers)]
+        for buffer in step.buffers:
+            name, offset = buffer if isinstance(buffer, tuple) else (buffer, 0)
+            buffers += [place[name], offset]
+    module.globals["step_functions"] = (f"@step_functions = internal unnamed_addr constant [{len(functions)} x ptr] "
+                                        f"[{', '.join(functions)}], align 8")
+    described = Value(f, module.table("step_numbers", "i64", numbers), pointer)
+    touched = Value(f, module.table("step_buffers", "i64", buffers or [0]), pointer)
+    frame = f.alloca(pointer, max(len(step.buffers) for step in steps) + 1, 16)
+    parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
+
+    def run(s: Value) -> None:
+        task = f.load(pointer, f.address(Value(f, "@step_functions", pointer), s, "ptr"), 8)
+        row = f.address(described, s * 4, "i64")
+        items, grain, first, count = (f.load(i64, f.address(row, f.i64(i), "i64"), 8) for i in range(4))
+
+        def fill(j: Value) -> None:
+            entry = f.address(touched, (first + j) * 2, "i64")
+            number = f.load(i64, entry, 8)
+            offset = f.load(i64, f.address(entry, f.i64(1), "i64"), 8)
+            address = f.load(pointer, f.address(addresses, number, "ptr"), 8)
+            f.store(f.address(address, offset, "i8"), f.address(frame, j, "ptr"), 8)
+
+        f.loop(f.i64(0), count, 1, fill)
+        # `parallel` runs a task that is no more than one piece on the caller.
+        f.do(f"call void {parallel.text}({the_pool}, {task}, {frame}, {items}, {grain})")
+
+    f.loop(f.i64(0), f.i64(len(steps)), 1, run)
 
 
 def release(state: np.ndarray) -> None:
