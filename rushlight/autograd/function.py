@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import modes
 from ..core.size import broadcast_shapes
-from ..tensor import PLAIN, OutputEdge, Tensor, asarray, counter_of, meta_of, new, tick, wrap, user_frame
+from ..tensor import PLAIN, OutputEdge, Tensor, asarray, bump, counter_of, meta_of, new, tick, wrap, user_frame
 from .node import Freed, Node, Packed, alias, rare_of
 
 LEGACY = ("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward "
@@ -291,13 +291,14 @@ def record(node, args, outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified "
                                "inplace must all be outputs of the Function.")
         if value._node is None and value._requires_grad and (value._meta is None or value._meta.base is None):
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     node.seq = tick()
     for number, value in enumerate(outputs):
         if not node._out_edges[number]:
             continue
         edge = OutputEdge(node, number) if node._outputs > 1 else node
         if any(value is other for other in node._dirty):
+            bump(value)
             rebase_dirty(value, edge)
             continue
         if value._meta is not None and value._meta.base is not None:

@@ -146,7 +146,7 @@ class Node:
 
     def watch_output(self, counter, number=0):
         """The output's storage got a version counter: keep it if the output was saved."""
-        if self.saves_out:
+        if self.saves_out and type(self.guard) is not Freed:
             self.guard = counter if self._outputs == 1 else (*(self.guard or ()), (number, counter))
 
     def unpack(self, saved):

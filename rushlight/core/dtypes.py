@@ -108,7 +108,8 @@ class Info:
     """Limits of a dtype, as `finfo` and `iinfo` give them."""
 
     def __repr__(self):
-        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.shown)
+        values = [getattr(self, name) for name in self.shown]
+        fields = ", ".join(f"{name}={value:g}" if isinstance(value, builtins.float) else f"{name}={value}" for name, value in zip(self.shown, values))
         return f"{type(self).__name__}({fields})"
 
 
@@ -132,7 +133,7 @@ class finfo(Info):
         self.bits, self.dtype = real.itemsize * 8, real.name
         self.eps, self.max, self.min = builtins.float(info.eps), builtins.float(info.max), builtins.float(info.min)
         self.tiny = self.smallest_normal = builtins.float(info.smallest_normal)
-        self.resolution = builtins.float(info.resolution)
+        self.resolution = builtins.float(f"{info.resolution:g}")
 
 
 class iinfo(Info):
