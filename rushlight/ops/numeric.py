@@ -176,7 +176,7 @@ def copysign(input, other):
 
 def step(input, values):
     if np.asarray(input).dtype.kind == "f":
-        return np.heaviside(input, values)
+        return np.where(np.isnan(input), 0, np.heaviside(input, values)).astype(np.asarray(values).dtype)
     return np.where(input == 0, values, input > 0).astype(np.asarray(values).dtype)
 
 

@@ -661,7 +661,13 @@ def abs_grad(g, input):
 
 
 def sgn_kernel(input):
-    return np.sign(input) if input.dtype != np.bool_ else input.copy()
+    if input.dtype == np.bool_:
+        return input.copy()
+    result = np.sign(input)
+    if input.dtype.kind == "f":
+        result = np.asarray(result)
+        np.copyto(result, 0, where=result != result)  # NaN has sign 0 in PyTorch
+    return result
 
 
 @pointwise(sgn_kernel, grad=dict(input=lambda g, input: sgn_grad(g, input)), complex_rule=True)
@@ -685,7 +691,7 @@ def sgn_grad(g, input):
     return where(size == 0, g * 0, (g - direction * real_part(conj_product(direction, g))) / safe)
 
 
-@pointwise(lambda input: np.sign(input) if input.dtype != np.bool_ else input.copy(), grad=dict(input=lambda g: zeros_like(g)))
+@pointwise(sgn_kernel, grad=dict(input=lambda g: zeros_like(g)))
 def sign(input):
     """-1, 0 or 1.
 
