@@ -48,16 +48,38 @@ def erf_chunk(x):
     return np.copysign(near, x, out=near)
 
 
+# erf(x) / x in x^2 on [-3.9, 3.9] as a quotient of polynomials, to 3.5e-7: half the work where that is enough
+ABOVE = (2.06647057845682e-06, 0.0002850624472978356, 0.0037383580913247015, 0.05266811836631696, 0.18966710891394128, 1.1283791476327178)
+BELOW = (3.827000654010372e-05, 0.0011573790722396327, 0.01491430062382793, 0.11381907403687856, 0.5014208803897111, 1.0)
+
+
+def quick_erf(x):
+    """The error function of a float32 array to 3.5e-7, for activations; `erf` where x is float64."""
+    if x.itemsize == 8:
+        return erf(x)
+    inside = np.maximum(x, -3.9, out=...)
+    np.minimum(inside, 3.9, out=inside)
+    squared = np.multiply(inside, inside, out=...)
+    inside *= polynomial(squared, ABOVE)
+    inside /= polynomial(squared, BELOW)
+    return inside
+
+
+def in_chunks(compute, *arrays):
+    """`compute`, elementwise and of arrays of one shape, a cache-sized piece at a time."""
+    if arrays[0].size <= CHUNK:
+        return compute(*arrays)
+    flat = [np.ascontiguousarray(array).reshape(-1) for array in arrays]
+    result = np.empty(flat[0].size, flat[0].dtype)
+    for low in range(0, result.size, CHUNK):
+        result[low:low + CHUNK] = compute(*(array[low:low + CHUNK] for array in flat))
+    return result.reshape(arrays[0].shape)
+
+
 def erf(x):
     """The error function of a float32 or float64 array.
 
     >>> erf(np.array([0.0, 1.0])).round(6).tolist()
     [0.0, 0.842701]
     """
-    if x.size <= CHUNK:
-        return erf_chunk(x)
-    flat = np.ascontiguousarray(x).reshape(-1)
-    result = np.empty_like(flat)
-    for low in range(0, flat.size, CHUNK):
-        result[low:low + CHUNK] = erf_chunk(flat[low:low + CHUNK])
-    return result.reshape(x.shape)
+    return in_chunks(erf_chunk, x)

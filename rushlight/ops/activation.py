@@ -6,7 +6,7 @@ runs in ordinary backward, the composite where the gradient is differentiated ag
 import numpy as np
 
 from ..core import dtypes
-from ..core.error_function import erf
+from ..core.error_function import in_chunks, quick_erf
 from ..core.generator import default_generator
 from .dispatch import inplace as write_in_place
 from .record import composite, pointwise, primitive
@@ -148,7 +148,7 @@ SQRT_HALF, SQRT_2_OVER_PI, NORMAL_PEAK = 0.7071067811865476, 0.7978845608028654,
 
 
 def normal_cdf_kernel(input):
-    result = erf(np.multiply(input, SQRT_HALF, out=...))
+    result = quick_erf(np.multiply(input, SQRT_HALF, out=...))
     result += 1
     result *= 0.5
     return result
@@ -158,48 +158,62 @@ def normal_cdf_kernel(input):
 def _normal_cdf(input): ...
 
 
-def gelu_kernel(input, approximate):
-    if input.dtype.kind not in "fc":
-        floats_only(input, "GeluKernelImpl")
-    if approximate == "none":
-        result = normal_cdf_kernel(input)
-    elif approximate == "tanh":
-        result = np.multiply(input, input, out=...)
-        result *= 0.044715
-        result += 1
-        result *= input
-        result *= SQRT_2_OVER_PI
-        np.tanh(result, out=result)
-        result += 1
-        result *= 0.5
-    else:
-        raise RuntimeError("approximate argument must be either none or tanh.")
+def gelu_by_erf(input):
+    result = normal_cdf_kernel(input)
     result *= input
     return result
 
 
-def raw_gelu_backward(g, input, approximate):
-    if approximate == "tanh":
-        inner = np.multiply(input, input, out=...)
-        slope = inner * (3 * 0.044715 * SQRT_2_OVER_PI) + SQRT_2_OVER_PI
-        inner *= 0.044715
-        inner += 1
-        inner *= input
-        inner *= SQRT_2_OVER_PI
-        np.tanh(inner, out=inner)
-        slope *= input
-        slope *= 1 - inner * inner
-        slope += inner
-        slope += 1
-        slope *= 0.5
-        return g * slope
+def gelu_by_tanh(input):
+    result = np.multiply(input, input, out=...)
+    result *= 0.044715 * SQRT_2_OVER_PI
+    result += SQRT_2_OVER_PI
+    result *= input
+    np.tanh(result, out=result)
+    result += 1
+    result *= 0.5
+    result *= input
+    return result
+
+
+def gelu_kernel(input, approximate):
+    if input.dtype.kind not in "fc":
+        floats_only(input, "GeluKernelImpl")
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return in_chunks(gelu_by_erf if approximate == "none" else gelu_by_tanh, input)
+
+
+def slope_by_tanh(g, input):
+    inner = np.multiply(input, input, out=...)
+    slope = np.multiply(inner, 3 * 0.044715 * SQRT_2_OVER_PI, out=...)
+    slope += SQRT_2_OVER_PI
+    inner *= 0.044715 * SQRT_2_OVER_PI
+    inner += SQRT_2_OVER_PI
+    inner *= input
+    np.tanh(inner, out=inner)
+    slope *= input
+    slope *= 1 - inner * inner
+    slope += inner
+    slope += 1
+    slope *= 0.5
+    slope *= g
+    return slope
+
+
+def slope_by_erf(g, input):
     density = np.multiply(input, input, out=...)
     density *= -0.5
     np.exp(density, out=density)
     density *= NORMAL_PEAK
     density *= input
     density += normal_cdf_kernel(input)
-    return g * density
+    density *= g
+    return density
+
+
+def raw_gelu_backward(g, input, approximate):
+    return in_chunks(slope_by_tanh if approximate == "tanh" else slope_by_erf, g, input)
 
 
 @composite("", raw=raw_gelu_backward)
