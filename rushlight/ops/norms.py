@@ -4,6 +4,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import product, wrap_dim, wrap_dims
 from ..tensor import Tensor
+from .decompositions import linalg_svdvals
 from .dispatch import scalar_name
 from .pointwise import where
 from .record import composite, primitive
@@ -82,19 +83,6 @@ def any_zero(shape, dims):
     return 0 in [shape[dim] for dim in dims]
 
 
-@primitive(grad=dict(input=lambda g, input: unsqueeze(unsqueeze(g, -1), -1) * polar_factor(input)), where="", dtype="kernel", node="LinalgSvdBackward0",
-           family="reduction", complex_rule=True)
-def _nuclear(input):
-    return np.add.reduce(np.linalg.svd(input, compute_uv=False), axis=-1)
-
-
-@primitive(where="", family="contraction")
-def polar_factor(input):
-    """U V^H of the singular value decomposition."""
-    left, values, right = np.linalg.svd(input, full_matrices=False)
-    return left @ right
-
-
 @composite("torch method out")
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """The norm of all elements or along dims: order p, "fro", or "nuc" for matrices.
@@ -113,7 +101,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
         if dtype is not None:
             input = input.to(dtype)
         moved = _permute(input, (*(d for d in range(input.ndim) if d not in dims), *dims)) if dims != (input.ndim - 2, input.ndim - 1) else input
-        result = _nuclear(moved)
+        result = sum(linalg_svdvals(moved), -1)
         if keepdim:
             for d in sorted(dims):
                 result = unsqueeze(result, d)
