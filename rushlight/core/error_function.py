@@ -48,21 +48,24 @@ def erf_chunk(x):
     return np.copysign(near, x, out=near)
 
 
-# erf(x) / x in x^2 on [-3.9, 3.9] as a quotient of polynomials, to 3.5e-7: half the work where that is enough
-ABOVE = (2.06647057845682e-06, 0.0002850624472978356, 0.0037383580913247015, 0.05266811836631696, 0.18966710891394128, 1.1283791476327178)
-BELOW = (3.827000654010372e-05, 0.0011573790722396327, 0.01491430062382793, 0.11381907403687856, 0.5014208803897111, 1.0)
+# atanh(erf(x / sqrt 2)) / x in x^2 on [-5.6, 5.6]: tanh is NumPy's fastest function of this shape
+BEND = (1.805616741495752e-09, -1.3344642584338353e-07, 3.969109766873828e-06, -5.524016115845427e-05, -3.3129982538447996e-05,
+        0.03633428349375666, 0.7978842161277536)
 
 
-def quick_erf(x):
-    """The error function of a float32 array to 3.5e-7, for activations; `erf` where x is float64."""
+def normal_cdf(x):
+    """The normal distribution function of a float array, for activations: to 1.6e-7 for float32."""
     if x.itemsize == 8:
-        return erf(x)
-    inside = np.maximum(x, -3.9, out=...)
-    np.minimum(inside, 3.9, out=inside)
-    squared = np.multiply(inside, inside, out=...)
-    inside *= polynomial(squared, ABOVE)
-    inside /= polynomial(squared, BELOW)
-    return inside
+        result = erf(np.multiply(x, 0.7071067811865476, out=...))
+    else:
+        inside = np.maximum(x, -5.6, out=...)
+        np.minimum(inside, 5.6, out=inside)
+        result = polynomial(np.multiply(inside, inside, out=...), BEND)
+        result *= inside
+        np.tanh(result, out=result)
+    result += 1
+    result *= 0.5
+    return result
 
 
 def in_chunks(compute, *arrays):

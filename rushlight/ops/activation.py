@@ -6,7 +6,7 @@ runs in ordinary backward, the composite where the gradient is differentiated ag
 import numpy as np
 
 from ..core import dtypes
-from ..core.error_function import in_chunks, quick_erf
+from ..core.error_function import in_chunks, normal_cdf
 from ..core.generator import default_generator
 from .dispatch import inplace as write_in_place
 from .record import composite, pointwise, primitive
@@ -144,22 +144,15 @@ def _elu(input, alpha, scale, input_scale): ...
 def _celu(input, alpha, scale, input_scale): ...
 
 
-SQRT_HALF, SQRT_2_OVER_PI, NORMAL_PEAK = 0.7071067811865476, 0.7978845608028654, 0.3989422804014327
+SQRT_2_OVER_PI, NORMAL_PEAK = 0.7978845608028654, 0.3989422804014327
 
 
-def normal_cdf_kernel(input):
-    result = quick_erf(np.multiply(input, SQRT_HALF, out=...))
-    result += 1
-    result *= 0.5
-    return result
-
-
-@pointwise(normal_cdf_kernel, where="", grad=dict(input=lambda g, input: g * (exp(input * input * -0.5) * 0.3989422804014327)))
+@pointwise(normal_cdf, where="", grad=dict(input=lambda g, input: g * (exp(input * input * -0.5) * 0.3989422804014327)))
 def _normal_cdf(input): ...
 
 
 def gelu_by_erf(input):
-    result = normal_cdf_kernel(input)
+    result = normal_cdf(input)
     result *= input
     return result
 
@@ -207,7 +200,7 @@ def slope_by_erf(g, input):
     np.exp(density, out=density)
     density *= NORMAL_PEAK
     density *= input
-    density += normal_cdf_kernel(input)
+    density += normal_cdf(input)
     density *= g
     return density
 
