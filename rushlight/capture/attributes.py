@@ -81,6 +81,7 @@ class Attributes(Loader):
         state = self.raw_state(value)
         shadow = None if known is None or state is None else self.known.get(id(state))
         if shadow is not None:  # its __dict__ is in use, and holds what was written
+            self.ask_key(shadow.value, name)
             if name in shadow.value:
                 return dict.__getitem__(shadow.value, name)
         elif written is not None and name in written[1]:

@@ -362,6 +362,11 @@ class Calls(Operations):
         if method is not None and (kwargs.get("key") is not None or any(not self.is_simple_iterable(self.value(arg)) for arg in args)
                                    or (name == "sort" and not self.is_simple_iterable(owner))):
             return self.follow(method, (owner, *args), kwargs)
+        if self.partial and isinstance(owner, dict):
+            if name in ("get", "__getitem__", "__contains__", "setdefault", "__setitem__") and args:
+                self.ask_key(owner, self.key(self.value(args[0])))
+            else:
+                self.touch(owner)
         structural = STRUCTURAL.get(base, ())
         if base in (collections.OrderedDict, collections.defaultdict, collections.Counter):
             structural = STRUCTURAL[dict] if base is not collections.Counter else ()

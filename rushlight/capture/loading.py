@@ -77,6 +77,7 @@ class Loader(Defaults):
         self.keep: list = []
         self.seen_values: dict[str, tuple] = {}  # numbers and shapes that the trace met, to see later what varies
         self.resumed = False
+        self.partial: dict[int, Source] = {}  # dicts whose keys are guarded one by one, as they are asked for
         self.moving: set[int] = set()  # iterators from before whose place is known
         self.cells: dict[int, tuple] = {}  # cells from before: identity -> (cell, present value)
         self.attributes: dict[int, tuple] = {}  # objects from before: identity -> (object, {name: value})
@@ -181,7 +182,10 @@ class Loader(Defaults):
         plain = kind.__name__ in PLAIN_DICTS
         self.type_guard(source, raw)
         keys = list(dict.__iter__(raw)) if not isinstance(raw, collections.OrderedDict) else list(collections.OrderedDict.__iter__(raw))
-        if all(self.is_key(key) for key in keys):
+        if kind is dict and source.kind == "attr" and source.key == "__dict__":
+            self.partial[id(raw)] = source
+            pairs = [(key, self.pending(self.sources.step("dict_item", source, key), dict.__getitem__(raw, key))) for key in keys]
+        elif all(self.is_key(key) for key in keys):
             self.guards.add("keys", source, "[*{v}] == {0}", keys, words=f"list({source.name}) == {keys!r}")
             pairs = [(key, self.pending(self.sources.step("dict_item", source, key), dict.__getitem__(raw, key))) for key in keys]
         else:
@@ -214,6 +218,23 @@ class Loader(Defaults):
         if plain:
             self.known[id(raw)].extra = "frozen"
         return known_value
+
+    def touch(self, value: Any) -> None:
+        """All keys of a dict matter from here on; for the `__dict__` of an object only those asked for did so far."""
+        if self.partial:
+            known = self.home.get(id(value))
+            if known is not None and id(known.original) in self.partial:
+                source = self.partial.pop(id(known.original))
+                keys = list(known.snapshot)
+                self.guards.add("keys", source, "[*{v}] == {0}", keys, words=f"list({source.name}) == {keys!r}")
+
+    def ask_key(self, value: Any, key: Any) -> None:
+        """One key of a dict was looked up."""
+        if self.partial:
+            known = self.home.get(id(value))
+            if known is not None and id(known.original) in self.partial:
+                present = "in" if key in known.snapshot else "not in"
+                self.guards.add("key", self.partial[id(known.original)], f"{{0}} {present} {{v}}", key)
 
     def is_key(self, key: Any) -> bool:
         if type(key) is tuple:
@@ -380,6 +401,7 @@ class Loader(Defaults):
                     if new is not item:
                         base.__setitem__(value, at, new)
         elif isinstance(value, dict):
+            self.touch(value)
             if id(value) not in seen:
                 seen.add(id(value))
                 for key, item in list(dict.items(value)):

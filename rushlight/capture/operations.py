@@ -30,6 +30,7 @@ class Operations(Attributes):
 
     def truth(self, value: Any) -> bool:
         kind = type(value)
+        self.touch(value)
         if kind is bool or value is None or kind in (int, float, str):
             return bool(value)
         if isinstance(value, Tensor):
@@ -148,7 +149,9 @@ class Operations(Attributes):
         if isinstance(container, Tensor):
             return self.truth(self.inline(type(container).__contains__, container, item))
         if isinstance(container, (dict, *DICT_KEYS)):
-            return self.key(item) in container
+            item = self.key(item)
+            self.ask_key(container, item)
+            return item in container
         if isinstance(container, (Generator, *ITERATORS)) or has_python(container, "__iter__", "__getitem__"):
             if not is_library(type(container)) or isinstance(container, Generator):
                 return self.inline(equivalents.contains_by_iteration, container, item)
@@ -178,6 +181,7 @@ class Operations(Attributes):
             return self.call(method, (container, key), {})
         if isinstance(container, dict):
             key = self.key(key)
+            self.ask_key(container, key)
             if not dict.__contains__(container, key):
                 missing, _ = find(kind, "__missing__")
                 if isinstance(missing, FunctionType):
@@ -236,6 +240,7 @@ class Operations(Attributes):
             self.call(method, (container, key), {})
             return
         if isinstance(container, dict):
+            self.ask_key(container, self.key(key))
             self.check_frozen(container, "__delitem__")
             del container[self.key(key)]
             return
@@ -248,6 +253,7 @@ class Operations(Attributes):
 
     def iter(self, value: Any) -> Any:
         kind = type(value)
+        self.touch(value)
         if isinstance(value, (Generator, *ITERATORS)):
             return value
         if isinstance(value, Tensor):
@@ -304,6 +310,7 @@ class Operations(Attributes):
 
     def unpack(self, value: Any) -> list:
         value = self.value(value)
+        self.touch(value)
         if type(value) in (list, tuple, dict, set, str, range, collections.deque, frozenset, *DICT_KEYS):
             return list(value)
         try:
@@ -322,6 +329,7 @@ class Operations(Attributes):
 
     def mapping(self, value: Any, words: str = "") -> dict:
         value = self.value(value)
+        self.touch(value)
         if isinstance(value, dict) and not has_python(value, "keys", "__getitem__"):
             return dict(value)
         if not isinstance(value, dict) and find(type(value), "keys")[0] is ABSENT:

@@ -19,11 +19,12 @@ from ..graph import map_nodes
 from ..tensor import Tensor, wrap
 from .machine import Break
 from .sources import Source
-from .tensors import Tensors, Traced, set_mode
+from .tensors import Tensors, Traced, changes, public_name, set_mode
 
 TEXT = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "floordiv": "({} // {})", "truediv": "({} / {})", "mod": "({} % {})",
         "pow": "({} ** {})", "lshift": "({} << {})", "rshift": "({} >> {})", "neg": "(-{})", "abs": "abs({})", "and_": "({} & {})",
-        "or_": "({} | {})", "xor": "({} ^ {})", "invert": "(~{})", "int": "int({})", "float": "float({})", "pos": "(+{})"}
+        "or_": "({} | {})", "xor": "({} ^ {})", "invert": "(~{})", "int": "int({})", "float": "float({})", "pos": "(+{})",
+        "sqrt": "sqrt({})"}
 RELATIONS = {"lt": "{} < {}", "le": "{} <= {}", "eq": "{} == {}", "ne": "{} != {}", "gt": "{} > {}", "ge": "{} >= {}"}
 VARIABLE_RESULTS = frozenset({"split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes", "unsafe_chunk", "unsafe_split",
                               "broadcast_tensors", "meshgrid", "__iter__"})
@@ -124,7 +125,9 @@ class Shapes(Tensors):
         symbol = self.symbols.get(source)
         if symbol is None:
             symbol = self.symbols[source] = Symbol(self, ("source", source), raw)
-            if source.kind != "shape":
+            if source.kind == "number":
+                pass
+            elif source.kind != "shape":
                 name = type(raw).__name__
                 self.guards.add("type", source, "type({v}) is " + name, words=f"type({source.name}) is {name}")
                 if name == "float":
@@ -158,7 +161,9 @@ class Shapes(Tensors):
         result = function(*hints)  # raises as the plain numbers do, e.g. for a division by zero
         if name in ("floordiv", "truediv", "mod") and type(operands[1]) is Symbol:
             self.relate("ne", operands[1], 0)
-        if name in ("pow", "lshift", "rshift") and type(operands[1]) is Symbol:
+        if name == "pow" and type(operands[0]) is float and operands[0] > 0 and type(operands[1]) is Symbol:
+            pass  # a positive number to any power stays one
+        elif name in ("pow", "lshift", "rshift") and type(operands[1]) is Symbol:
             operands = (operands[0], operands[1].concrete())
             if type(operands[0]) is not Symbol:
                 return result
@@ -225,7 +230,7 @@ class Shapes(Tensors):
                 node.meta["val"] = self.symbols[source].hint
                 self.inputs.append(self.symbols[source])
         else:
-            function = {"int": int, "float": float}.get(expression[0]) or getattr(operator, expression[0])
+            function = {"int": int, "float": float, "sqrt": math.sqrt}.get(expression[0]) or getattr(operator, expression[0])
             node = self.graph.call_function(function, tuple(self.expression_node(part) for part in expression[1:]))
         self.symbol_nodes[key] = node
         return node
@@ -381,6 +386,10 @@ class Shapes(Tensors):
                 return wrap(np.zeros(shape, item.real._array.dtype), item.real._dtype)
         raise KeyError(node)
 
+    def in_optimizer(self) -> bool:
+        """Step counts and rates kept in tensors are read by our optimizers as numbers."""
+        return "/rushlight/optim/" in self.active[-1].program.code.co_filename
+
     def fix_all_sizes(self) -> None:
         """An error was raised that may show any size."""
         if self.policy.any_dynamic:
@@ -394,14 +403,41 @@ class Shapes(Tensors):
                 if type(size) is Symbol:
                     size.concrete()
 
+    def input_number(self, value: Traced) -> Any:
+        """`.item()` of an input that nothing has written yet: a number input of the graph."""
+        raw = value.real
+        if raw is None or raw._array.size != 1 or raw._array.dtype.kind not in "fi" or raw._dtype.name in ("float16", "bfloat16"):
+            return None
+        if any(changes(node) for node in self.graph.nodes if node.op == "call_function" and self.shares_memory(node, raw)):
+            return None
+        number = raw._array.item()
+        if type(number) is float and number - number != 0:
+            return None
+        return self.make_symbol(self.sources.step("number", value.source, ()), number)
+
+    def shares_memory(self, node: Any, raw: Tensor) -> bool:
+        """Whether the node may write where the input lies."""
+        copied = self.known[id(raw)].value.stand_in._array
+        return any(np.may_share_memory(used.meta["val"]._array, copied) for used in node.all_input_nodes
+                   if isinstance(used.meta.get("val"), Tensor))
+
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        if public_name(function) == "item" and args and type(self.value(args[0])) is Traced and self.in_optimizer():
+            number = self.input_number(self.value(args[0]))
+            if number is not None:
+                return number
         if self.policy.any_dynamic:
             name = getattr(function, "__name__", "")
-            if name in VARIABLE_RESULTS or name in ("stride", "is_contiguous", "unfold", "as_strided"):
+            if name in VARIABLE_RESULTS or name in ("unfold", "as_strided") or (
+                    name in ("stride", "is_contiguous") and not self.keeps_layout(self.value(args[0]), name)):
                 for arg in args[:1]:
                     for item in arg if isinstance(arg, (list, tuple)) else (arg,):
                         self.fix_sizes(self.value(item))
         return super().call_op(function, args, kwargs)
+
+    def keeps_layout(self, value: Any, name: str) -> bool:
+        """Whether an input is guarded to be contiguous, which decides the answer whatever its sizes."""
+        return name == "is_contiguous" and type(value) is Traced and value.source is not None and value.real._array.flags.c_contiguous
 
     def iterate_tensor(self, value: Tensor) -> Any:
         if self.policy.any_dynamic:

@@ -43,6 +43,7 @@ STEPS = {
     "closure": ("{base}.__closure__[{key}]", "{base}.__closure__[{key}]"),
     "call": ("{base}()", "{base}()"),
     "container": ("iterator_container({base})", "{base}"),
+    "number": ("{base}._array.item()", "{base}.item()"),
     "type": ("type({base})", "type({base})"),
     "shape": ("{base}._array.shape[{key}]", "{base}.size()[{key}]"),
 }
@@ -180,6 +181,8 @@ def find_value(source: Source, roots: list) -> Any:
         return base.__dict__[key]
     if kind in ("default", "kwdefault", "closure"):
         return getattr(base, {"default": "__defaults__", "kwdefault": "__kwdefaults__", "closure": "__closure__"}[kind])[key]
+    if kind == "number":
+        return base._array.item()
     if kind == "container":
         return iterator_container(base)
     if kind == "call":

@@ -209,8 +209,8 @@ class Tensors(Calls):
         return isinstance(real, Parameter)
 
     def tensor_kind(self, value: Tensor) -> type:
-        if type(value) is not Traced:
-            return type(value)
+        if type(value) is not Traced or self.in_optimizer():
+            return type(value)  # our optimizers take another way for tensors that are not plain
         if value.real is not None:
             return type(value.real)
         return type(value.stand_in)
@@ -406,6 +406,7 @@ class Tensors(Calls):
     def tensor_attribute(self, value: Tensor, name: str) -> Any:
         if type(value) is not Traced:
             raise Break("Untraced tensor", "an attribute of a tensor that the graph does not know")
+        name = "grad" if name == "_grad" else name
         written = self.attributes.get(id(value))
         if written is not None and name in written[1]:
             return written[1][name]
@@ -419,7 +420,7 @@ class Tensors(Calls):
             return self.record(getattr, (value, name), {}, result, [value])
         if name == "__class__":
             return self.tensor_kind(value)
-        if name in ("grad", "_grad"):
+        if name == "grad":
             if value.source is not None:
                 return Pending(self.sources.step("attr", value.source, "grad"), value.real._grad)
             if value.stand_in._node is None:
@@ -443,6 +444,7 @@ class Tensors(Calls):
         raise Break("Unsupported attribute", f"Tensor.{name}")
 
     def set_tensor_attribute(self, target: Tensor, name: str, value: Any) -> None:
+        name = "grad" if name == "_grad" else name
         if type(target) is not Traced or name in ("data", "requires_grad") or name.startswith("_"):
             raise Break("Unsupported attribute", f"assigning Tensor.{name}")
         if name == "grad" and target.source is None:
@@ -521,6 +523,17 @@ def has_mask(index: Any) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     return any(isinstance(part, Tensor) and part._dtype.name in ("bool", "uint8") and part._array.ndim > 0 or
                (isinstance(part, Tensor) and part._dtype.name == "bool") for part in parts)
+
+
+def changes(node: Any) -> bool:
+    """Whether running the node leaves a trace beside its result."""
+    if node.op != "call_function" or node.target is set_mode:
+        return False
+    name = getattr(node.target, "__name__", "")
+    if node.target in (operator.setitem, operator.delitem) or "out" in node.kwargs:
+        return True
+    return (name.endswith("_") and not name.endswith("__")) or (name.startswith("i") and hasattr(operator, name) and name[1:] in dir(operator)) or (
+        name in ("batch_norm", "instance_norm"))
 
 
 _names: dict[int, str] = {}

@@ -23,7 +23,7 @@ from .rebuild import Cycle, Rebuild
 from .shapes import Shapes
 from .sources import LOADERS
 from .lines import raise_at
-from .tensors import MODES, present_modes, set_mode
+from .tensors import MODES, changes, present_modes, set_mode
 from .values import special_calls
 
 END = object()
@@ -248,7 +248,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     call: list[str] = []
     module = None
     scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at,
-             "restore": restore, "STARTED": tracer.started}
+             "sqrt": math.sqrt, "restore": restore, "STARTED": tracer.started}
     if tracer.recorded_ops:
         inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
         for name, mode in MODES.items():
@@ -277,19 +277,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     return entry
 
 
-def changes(node: Any) -> bool:
-    """Whether running the node leaves a trace beside its result."""
-    if node.op != "call_function" or node.target is set_mode:
-        return False
-    name = getattr(node.target, "__name__", "")
-    if node.target in (operator.setitem, operator.delitem) or "out" in node.kwargs:
-        return True
-    return (name.endswith("_") and not name.endswith("__")) or (name.startswith("i") and hasattr(operator, name) and name[1:] in dir(operator)) or (
-        name in ("batch_norm", "instance_norm"))
-
-
 def guard_names() -> dict:
-    return {"copysign": math.copysign, "find": find, "is_empty": is_empty}
+    return {"copysign": math.copysign, "sqrt": math.sqrt, "find": find, "is_empty": is_empty}
 
 
 def is_empty(cell: Any) -> bool:

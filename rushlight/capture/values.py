@@ -4,6 +4,7 @@ import builtins
 import contextlib
 import enum
 import functools
+import math
 import operator
 import types
 import typing
@@ -78,6 +79,7 @@ def delete_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
 
 def length(self: Any, args: tuple, kwargs: dict) -> Any:
     value = self.value(args[0])
+    self.touch(value)
     if isinstance(value, Tensor):
         return self.call_op(Tensor.__len__, (value,), {})
     method = python_method(value, "__len__")
@@ -253,6 +255,13 @@ def range_make(self: Any, args: tuple, kwargs: dict) -> Any:
 def present(question: Any) -> Any:
     """A mode, which the entry guards as a whole."""
     return lambda self, args, kwargs: question()
+
+
+def square_root(self: Any, args: tuple, kwargs: dict) -> Any:
+    value = self.value(args[0])
+    if self.is_symbol(value) and value > 0:
+        return self.operate("sqrt", math.sqrt, value)
+    return self.native(math.sqrt, args, kwargs)
 
 
 def special_calls() -> dict:

@@ -8,6 +8,7 @@ from typing import Any
 from ..capture.calling import Calls
 from ..capture.machine import Break
 from ..capture.trace import Tracer
+from ..optim.optimizer import caller
 from .api import compile, list_backends
 from .dispatch import busy, everything, shared, stance
 
@@ -152,7 +153,7 @@ def compiled_inside(self: Any, args: tuple, kwargs: dict) -> Any:
 
 Tracer.special = {**Tracer.special, is_compiling: lambda self, args, kwargs: True,
                   is_dynamo_compiling: lambda self, args, kwargs: True, is_exporting: lambda self, args, kwargs: False,
-                  graph_break: broken, compile: compiled_inside}
+                  graph_break: broken, compile: compiled_inside, caller: lambda self, args, kwargs: None}
 
 
 def register(package: Any) -> None:

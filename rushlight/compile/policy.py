@@ -144,9 +144,15 @@ def in_loop(frame: Any) -> bool:
     if "/rushlight/" in program.code.co_filename:
         return False
     for ins in program.instructions:
-        if ins.op == "FOR_ITER" and ins.index < at < ins.target:
+        if ins.op == "FOR_ITER" and ins.index < at < ins.target and not is_comprehension(program, ins.index):
             return True
     return False
+
+
+def is_comprehension(program: Any, at: int) -> bool:
+    """Whether a loop is a comprehension that this version of Python compiles into the function itself."""
+    before = [ins.op for ins in program.instructions[max(at - 6, 0):at]]
+    return "LOAD_FAST_AND_CLEAR" in before
 
 
 def explain_break(signal: Break) -> str:
