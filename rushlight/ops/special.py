@@ -220,9 +220,10 @@ def floats_only(kernel, name):
     return checked
 
 
-def need_other(name, other):
-    if not isinstance(other, Tensor):
-        raise TypeError(f"{name}(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+def need_tensors(name, input, other):
+    for position, argument, value in ((1, "input", input), (2, "other", other)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}")
 
 
 @composite("")
@@ -243,7 +244,7 @@ def igamma(input, other, *, out=None):
     >>> torch.igamma(torch.tensor([1.0]), torch.tensor([1.0]))
     tensor([0.6321])
     """
-    need_other("igamma", other)
+    need_tensors("igamma", input, other)
     return finish(_igamma(input, other), out)
 
 
@@ -260,7 +261,7 @@ def igammac(input, other, *, out=None):
     >>> torch.igammac(torch.tensor([1.0]), torch.tensor([1.0]))
     tensor([0.3679])
     """
-    need_other("igammac", other)
+    need_tensors("igammac", input, other)
     return finish(_igammac(input, other), out)
 
 
@@ -501,7 +502,7 @@ def special_gammainc(input, other, *, out=None):
     >>> torch.special.gammainc(torch.tensor([1.0]), torch.tensor([1.0]))
     tensor([0.6321])
     """
-    need_other("special_gammainc", other)
+    need_tensors("special_gammainc", input, other)
     return igamma(input, other, out=out)
 
 
@@ -513,7 +514,7 @@ def special_gammaincc(input, other, *, out=None):
     >>> torch.special.gammaincc(torch.tensor([1.0]), torch.tensor([1.0]))
     tensor([0.3679])
     """
-    need_other("special_gammaincc", other)
+    need_tensors("special_gammaincc", input, other)
     return igammac(input, other, out=out)
 
 
