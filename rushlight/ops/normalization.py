@@ -153,7 +153,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 
     >>> import rushlight as torch
     >>> torch.nn.functional.rms_norm(torch.tensor([[3.0, 3.0]]), (2,))
-    tensor([[1.0000, 1.0000]])
+    tensor([[1., 1.]])
     """
     count = check_shape("rms_norm", normalized_shape, input, "", weight=weight)
     dims = tuple(range(input.ndim - count, input.ndim))

@@ -112,7 +112,7 @@ def test_what_is_drawn_has_no_gradient(name):
 
 
 def test_rrelu_in_training_uses_the_slopes_that_it_drew():
-    x = -torch.ones(1000, dtype=torch.float64).requires_grad_()
+    x = (-torch.ones(1000, dtype=torch.float64)).requires_grad_()
     y = torch.nn.functional.rrelu(x, 0.1, 0.3, training=True)
     y.sum().backward()
     assert torch.equal(x.grad, -y) and 0.1 <= x.grad.min() < 0.12 and 0.28 < x.grad.max() <= 0.3
