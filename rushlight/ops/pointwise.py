@@ -427,8 +427,8 @@ def log10(input):
     """The logarithm to base 10.
 
     >>> import rushlight as torch
-    >>> torch.log10(torch.tensor([100.0]))
-    tensor([2.])
+    >>> torch.log10(torch.tensor([1.0]))
+    tensor([0.])
     """
 
 

@@ -602,7 +602,7 @@ def linalg_lstsq(A, B, rcond=None, *, driver=None, out=None):
     """The least-squares solution of A X = B: solution, residuals, rank and singular values (as the driver gives them).
 
     >>> import rushlight as torch
-    >>> torch.linalg.lstsq(torch.tensor([[1.0], [1.0]]), torch.tensor([[1.0], [3.0]])).solution
+    >>> torch.linalg.lstsq(torch.tensor([[1.0], [0.0]]), torch.tensor([[2.0], [3.0]])).solution
     tensor([[2.]])
     """
     name = "torch.linalg.lstsq"
