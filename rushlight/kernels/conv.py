@@ -12,7 +12,7 @@ from . import scalars
 from .arrays import External, Source, contiguous
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
-from .matmul import I64, POINTER, Operand, Product, Shape, choose, placed
+from .matmul import I64, POINTER, Operand, Product, Shape, choose, placed, transposed_square
 from .runtime import Step
 
 PANEL = 1024  # depth of a panel that is packed at once: it stays in the second cache
@@ -256,6 +256,17 @@ class Convolution:
         f.branch(f"{tag}.head")
         f.block(f"{tag}.exit")
 
+    def column_offset(self, f: Function, column: Value) -> Value:
+        """Where the tap of a column (channel, taps) lies from the beginning of a window."""
+        g, strides = self.g, contiguous(self.g.size)
+        channel, tap = f.op("udiv", column, f.i64(g.taps)), f.op("urem", column, f.i64(g.taps))
+        offset = channel * g.plane
+        for d in reversed(range(len(g.kernel))):
+            index = tap if d == 0 else f.op("urem", tap, f.i64(g.kernel[d]))
+            tap = tap if d == 0 else f.op("udiv", tap, f.i64(g.kernel[d]))
+            offset = offset + index * (strides[d] * g.dilation[d])
+        return offset
+
     # -- the weight's gradient ---------------------------------------------------------------------------------------
 
     def weight_gradient(self, product: Product, input_slot: int, grad_slot: int, out_slot: int) -> tuple[str, int]:
@@ -269,7 +280,6 @@ class Convolution:
         rows = max(1, min(rows_total, PANEL // row))
         panel = f.alloca(Type(self.element), rows * row * width)
         scalar = Type(self.element)
-        plane_strides = contiguous(g.size)
 
         def item(number: Value) -> None:
             tile, group = f.op("urem", number, f.i64(shape.column_tiles)), f.op("udiv", number, f.i64(shape.column_tiles))
@@ -289,21 +299,39 @@ class Convolution:
                         to = f.address(panel, (r - low) * (row * width), self.element)
 
                         def column(c: Value) -> None:
-                            at = first + c
-                            channel, tap = f.op("udiv", at, f.i64(g.taps)), f.op("urem", at, f.i64(g.taps))
-                            offset = channel * g.plane + start
-                            for d in reversed(range(len(g.kernel))):
-                                index = tap if d == 0 else f.op("urem", tap, f.i64(g.kernel[d]))
-                                tap = tap if d == 0 else f.op("udiv", tap, f.i64(g.kernel[d]))
-                                offset = offset + index * (plane_strides[d] * g.dilation[d])
-                            source = f.address(planes, offset, self.element)
+                            source = f.address(planes, self.column_offset(f, first + c) + start, self.element)
                             f.loop(f.i64(0), f.i64(row), 1, lambda i: f.store(
                                 f.load(scalar, f.address(source, i * g.stride[-1], self.element), self.size),
                                 f.address(to, i * width + c, self.element), self.size))
 
                         f.loop(f.i64(0), present, 1, column)
 
-                    f.loop(low, high, 1, result_row)
+                    def turned_row(r: Value) -> None:
+                        """The same for a whole tile of columns, in squares of lanes."""
+                        start = self.point_offset(f, r * row)
+                        to = f.address(panel, (r - low) * (row * width), self.element)
+                        vector = Type(self.element, shape.lanes)
+
+                        def group(c0: Value) -> None:
+                            sources = [f.address(planes, self.column_offset(f, first + c0 + i) + start, self.element)
+                                       for i in range(shape.lanes)]
+
+                            def square(i: Value) -> None:
+                                values = [f.load(vector, f.address(source, i, self.element), self.size) for source in sources]
+                                for j, value in enumerate(transposed_square(f, values)):
+                                    f.store(value, f.address(to, (i + j) * width + c0, self.element), self.size)
+
+                            f.loop(f.i64(0), f.i64(row), shape.lanes, square)
+
+                        f.loop(f.i64(0), f.i64(width), shape.lanes, group)
+
+                    if row % shape.lanes or g.stride[-1] != 1 or shape.lanes < 4:
+                        f.loop(low, high, 1, result_row)
+                    elif columns % width:
+                        product.either(f, present.equal(width), lambda: f.loop(low, high, 1, turned_row),
+                                       lambda: f.loop(low, high, 1, result_row))
+                    else:
+                        f.loop(low, high, 1, turned_row)
                     add = (n > 0) | (low > 0)
                     depth = (high - low) * row
                     f.loop(f.i64(0), f.i64(shape.row_tiles), 1, lambda i: product.call_tile(f, i, tile, [

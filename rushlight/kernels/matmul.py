@@ -188,10 +188,7 @@ class Product:
                 self.copy_rows(f, base, to, along, width, present, extent % width != 0)
                 return
 
-            def block(low: Value) -> None:
-                high = low + DEPTH
-                high = (high < shape.k).select(high, shape.k)
-
+            def scalar_block(low: Value, high: Value) -> None:
                 def entry(i: Value) -> None:
                     row = f.address(base, i * across, self.element)
                     f.loop(low, high, 1, lambda k: f.store(
@@ -203,11 +200,44 @@ class Product:
                     f.loop(present, f.i64(width), 1, lambda i: f.loop(low, high, 1, lambda k: f.store(
                         f.constant(scalar, 0.0), f.address(to, k * width + i, self.element), self.size)))
 
+            def block(low: Value) -> None:
+                high = low + DEPTH
+                high = (high < shape.k).select(high, shape.k)
+                if along != 1 or shape.lanes < 4 or width < 4:
+                    scalar_block(low, high)
+                    return
+                whole = low + ((high - low) & -shape.lanes)
+
+                def vectors() -> None:
+                    f.loop(low, whole, shape.lanes, lambda k: self.turn(f, base, to, across, width, k))
+                    if shape.k % shape.lanes:
+                        scalar_block(whole, high)
+
+                if extent % width:
+                    self.either(f, present.equal(width), vectors, lambda: scalar_block(low, high))
+                else:
+                    vectors()
+
             f.loop(f.i64(0), f.i64(shape.k), DEPTH, block)
 
         f.loop(begin, end, 1, panel)
         f.ret()
         return name
+
+    def turn(self, f: Function, base: Value, to: Value, across: int, width: int, k: Value) -> None:
+        """Entries that are contiguous along k, a square of lanes at a time."""
+        lanes = self.shape.lanes
+        vector = Type(self.element, lanes)
+        for first in range(0, width, lanes):
+            count = min(lanes, width - first)
+            rows = [f.load(vector, f.address(base, k + (first + i) * across, self.element), self.size) for i in range(count)]
+            rows += [f.constant(vector, 0.0)] * (lanes - count)
+            for i, value in enumerate(transposed_square(f, rows)):
+                place = f.address(to, (k + i) * width + first, self.element)
+                if count == lanes:
+                    f.store(value, place, self.size)
+                else:
+                    self.masked_store(f, value, place, self.mask(f, count))
 
     def copy_rows(self, f: Function, base: Value, to: Value, along: int, width: int, present: Value, partial: bool) -> None:
         """Rows that are contiguous in the source, a vector at a time."""
@@ -342,6 +372,22 @@ def operand(source: Source, slot: int) -> Operand:
     """Offsets are added to the address in the frame, so that equal products at other places share their code."""
     batch = tuple(zip(source.shape[:-2], source.strides[:-2]))
     return Operand(slot, 0, batch, source.strides[-2], source.strides[-1])
+
+
+def transposed_square(f: Function, rows: list[Value]) -> list[Value]:
+    """As many vectors as lanes, transposed: blocks off the diagonal change places, in sizes 1, 2, 4, ..."""
+    lanes, rows, step = rows[0].type.lanes, list(rows), 1
+    kind = rows[0].type
+    while step < lanes:
+        low = ", ".join(f"i32 {i if not i & step else lanes + i - step}" for i in range(lanes))
+        high = ", ".join(f"i32 {i + step if not i & step else lanes + i}" for i in range(lanes))
+        for i in range(lanes):
+            if not i & step:
+                a, b = rows[i], rows[i + step]
+                rows[i] = f.emit(kind, f"shufflevector {a}, {b}, <{lanes} x i32> <{low}>")
+                rows[i + step] = f.emit(kind, f"shufflevector {a}, {b}, <{lanes} x i32> <{high}>")
+        step *= 2
+    return rows
 
 
 def placed(source: Source) -> object:
