@@ -286,8 +286,8 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None, out=None):
 @primitive(grad=dict(input=lambda g, input, out, dim, keepdim: logsumexp_grad(g, input, out, dim, keepdim)), where="",
            node="LogsumexpBackward0", family="reduction")
 def _logsumexp(input, dim, keepdim):
-    top = np.maximum.reduce(input, axis=dim, keepdims=True) if input.size else np.zeros((), input.dtype)
-    top = np.where(np.isfinite(top), top, 0).astype(input.dtype) if input.dtype.kind != "c" else np.zeros((), input.dtype)
+    top = np.maximum.reduce(input.real, axis=dim, keepdims=True) if input.size else np.zeros((), input.real.dtype)
+    top = np.where(np.isfinite(top), top, 0).astype(top.dtype)
     result = np.log(np.add.reduce(np.exp(input - top), axis=dim, keepdims=keepdim))
     return result + (top if keepdim or not top.ndim else top.reshape(result.shape))
 
@@ -353,14 +353,14 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
     if input._dtype.category < dtypes.FLOAT:
         rows = rows.to(modes.Defaults.dtype)
     total = rows.new_full((), count) if weights is None else weights.sum()
-    if weights is not None and not float(total.item()):
+    if weights is not None and not total.item():
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     middle = rows.sum(1) / count if weights is None else (rows * weights).sum(1) / total
     if weights is None or reliability is None or correction == 0:
         divisor = total - correction
     else:
         divisor = total - correction * (weights * reliability).sum() / total
-    if float(divisor.item()) <= 0:
+    if divisor.real.item() <= 0:
         import warnings
         warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.", UserWarning, stacklevel=2)
         divisor = divisor * 0

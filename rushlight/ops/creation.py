@@ -123,7 +123,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
     if out is not None:
         return out.resize_(sizes).fill_(fill_value)
     array = allocate(sizes, numpy_dtype_of(dtype))
-    array[...] = fill_value
+    array[...] = wrapped(fill_value, array.dtype)
     return made(array, None, device, requires_grad)
 
 
@@ -160,8 +160,13 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requir
     tensor([3., 3.])
     """
     array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
-    array[...] = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    array[...] = wrapped(plain_number(fill_value), array.dtype)
     return made(array, None, device, requires_grad)
+
+
+def wrapped(value, kind):
+    """A negative int for an unsigned dtype, wrapped around as C does; other values as they are."""
+    return value % (1 << 8 * kind.itemsize) if kind.kind == "u" and type(value) is int and value < 0 else value
 
 
 def array_from(data, dtype):
@@ -351,7 +356,7 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
     count = range_count(start, end, step, ceil=True)
     if dtype.category < dtypes.FLOAT:
         if all(isinstance(value, int) for value in (start, end, step)):
-            array = np.arange(start, end, step, dtype=dtype.numpy) if count else np.zeros(0, dtype.numpy)
+            array = np.arange(start, end, step, dtype=np.int64).astype(dtype.numpy) if count else np.zeros(0, dtype.numpy)
         else:
             array = (int(start) + int(step) * np.arange(count)).astype(dtype.numpy)
     else:

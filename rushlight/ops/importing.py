@@ -8,7 +8,7 @@ from ..core import devices, dtypes, modes
 from ..core.size import product, sizes_from
 from ..tensor import Tensor, wrap
 from .convert import _filled, copied
-from .creation import allocate, array_from, from_numpy, made, number_array, numpy_dtype_of, plain_number, range_count
+from .creation import allocate, array_from, from_numpy, made, number_array, numpy_dtype_of, plain_number, range_count, wrapped
 from .joining import stack
 from .record import apart, composite
 from .view import as_strided
@@ -128,7 +128,8 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, requires_grad=Fals
     >>> torch.scalar_tensor(3)
     tensor(3.)
     """
-    return made(number_array(plain_number(s), modes.Defaults.dtype if dtype is None else dtype), None, device, requires_grad)
+    dtype = modes.Defaults.dtype if dtype is None else dtype
+    return made(number_array(wrapped(plain_number(s), dtype.numpy), dtype), None, device, requires_grad)
 
 
 @apart("range")

@@ -443,7 +443,11 @@ def log1p(input):
 
 
 def logaddexp_kernel(input, other):
-    return np.logaddexp(input, other)
+    if input.dtype.kind != "c":
+        return np.logaddexp(input, other)
+    first = input.real >= other.real
+    larger, smaller = np.where(first, input, other), np.where(first, other, input)
+    return larger + np.log1p(np.exp(smaller - larger))
 
 
 @pointwise(logaddexp_kernel, numbers="none", where="torch method", promote="float",

@@ -7,7 +7,7 @@ from ..tensor import Tensor, wrap
 from .dispatch import result_type_of, scalar_name, write_out
 from .extrema import refuse_complex
 from .gathering import taken
-from .pointwise import logical_xor, where
+from .pointwise import logaddexp_kernel, logical_xor, where
 from .joining import cat
 from .record import composite, primitive
 from .aggregation import finish
@@ -135,7 +135,15 @@ cummax, cummin = running_extremum("cummax", np.greater_equal), running_extremum(
 
 @primitive(grad=dict(input=lambda g, input, out, dim: logcumsumexp_grad(g, input, out, dim)), where="", node="LogcumsumexpBackward0", family="scan")
 def _logcumsumexp(input, dim):
-    return np.logaddexp.accumulate(input, dim) if input.ndim else input.copy()
+    if not input.ndim or not input.size:
+        return input.copy()
+    if input.dtype.kind == "c":
+        result = np.array(input)
+        steps = np.moveaxis(result, dim, 0)
+        for k in range(1, len(steps)):
+            steps[k] = logaddexp_kernel(steps[k - 1], steps[k])
+        return result
+    return np.logaddexp.accumulate(input, dim)
 
 
 @composite("")

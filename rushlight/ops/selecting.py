@@ -109,7 +109,7 @@ def check_source(name, input, dim, index, source):
 def _index_add(input, dim, index, source, alpha):
     check_rows(index, input.shape[dim] if input.ndim else 1, "index out of range in self")
     result = np.array(input, order="C")
-    add_slices(result, dim, index.reshape(-1), source * alpha if alpha != 1 else source)
+    add_slices(result, dim, index.reshape(-1), source * np.asarray(alpha).astype(source.dtype) if alpha != 1 else source)
     return result
 
 
@@ -551,7 +551,7 @@ def unravel_index(indices, shape):
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices._dtype!r}")
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
-    parts, rest = [], indices._array
+    parts, rest = [], indices._array.astype(np.int64)
     for size in reversed(shape):
         parts.insert(0, rest % size)
         rest = rest // size

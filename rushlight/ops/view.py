@@ -249,7 +249,7 @@ def sum_to_size(input, *size):
     """
     shape = sizes_from(size)
     if tuple(input.shape) == tuple(shape):
-        return input
+        return input if shape or input._dtype.category >= dtypes.FLOAT else input.sum()  # a 0-d integer becomes int64, as in PyTorch
     extra = input.ndim - len(shape)
     if extra < 0 or any(size not in (1, input.shape[at + extra]) for at, size in enumerate(shape)):
         raise RuntimeError(f"size {{{list(shape)}}} is not expandable to size {{{list(input.shape)}}}.")
