@@ -36,6 +36,8 @@ class Attributes(Loader):
         if isinstance(value, Tensor):
             return self.tensor_attribute(value, name)
         kind = type(value)
+        if self.is_symbol(value):
+            return getattr(value.concrete(), name)
         if isinstance(value, ModuleType):
             return self.module_attribute(value, name)
         if isinstance(value, type):

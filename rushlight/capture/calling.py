@@ -24,8 +24,8 @@ from .attributes import ABSENT, find, object_setattr
 from .bytecode import decode
 from .equivalents import EQUIVALENTS, METHODS
 from .kinds import (
-    BREAKING, ENDLESS, FOLLOWED, IMPURE, ITERATORS, ITERATOR_EQUIVALENTS, NATIVE_TYPES, OPAQUE, OPS,
-    PURE_MODULES, STRUCTURAL, STRUCTURAL_FUNCTIONS, has_python, hashable, python_method,
+    BREAKING, ENDLESS, FOLLOWED, IMPURE, ITERATORS, ITERATOR_EQUIVALENTS, KNOWN_WHOLE, NATIVE_TYPES, OPAQUE, OPS,
+    PURE_MODULES, STRUCTURAL, STRUCTURAL_FUNCTIONS, has_python, hashable, is_python_class, python_method,
 )
 from .loading import SCALARS, Pending, is_library
 from .machine import Break, Frame, Generator, bind
@@ -432,7 +432,7 @@ class Calls(Operations):
         kind = type(value)
         if kind in SCALARS or isinstance(value, (Tensor, Pending, type, FunctionType, BuiltinFunctionType, ModuleType, enum.Enum)):
             return
-        if depth > 6:
+        if depth > 7:
             return
         if kind in (list, tuple, set, frozenset, collections.deque) or isinstance(value, tuple):
             for item in value:
@@ -447,6 +447,8 @@ class Calls(Operations):
             if self.is_from_before(value) and isinstance(value, ITERATORS):
                 raise Break("Iterator from outside", f"a {kind.__name__} made before the call")
             return
+        if self.is_from_before(value) and not is_python_class(kind) and not isinstance(value, KNOWN_WHOLE):
+            raise Break("Opaque object", f"native code reads a {kind.__name__} from outside, whose state is not known")
         if has_python(value, "__eq__", "__hash__", "__lt__", "__iter__", "__len__", "__getitem__", "__bool__", "__index__", "__int__", "__float__", "__add__", "__radd__", "__mul__", "__next__", "__contains__", "__gt__",
                       "__array__", "__abs__", "__round__", "__neg__") and not is_library(kind):
             raise Break("Python method in native code", f"a {kind.__name__} was given to native code that may call its methods")

@@ -2,6 +2,9 @@
 
 import builtins
 import collections
+import datetime
+import decimal
+import functools
 import itertools
 import types
 from types import FunctionType
@@ -32,10 +35,15 @@ IMPURE = {builtins.open, builtins.input, builtins.eval, builtins.exec, builtins.
           builtins.__import__, builtins.__build_class__}
 ITERATORS = tuple({type(iter(x)) for x in ([], (), {}, set(), "", b"", range(0), {}.keys(), {}.values(), {}.items(), range(1 << 70),
                                          collections.OrderedDict(), collections.OrderedDict().items(), collections.OrderedDict().values())}
-                  | {type(reversed([])), type(reversed({})), zip, enumerate, reversed, itertools.chain, itertools.islice, itertools.count,
+                  | {type(reversed([])), type(reversed({})), type(reversed({}.values())), type(reversed({}.items())), type(reversed({}.keys())),
+                     type(reversed(collections.OrderedDict())), zip, enumerate, reversed, itertools.chain, itertools.islice, itertools.count,
                      itertools.repeat, itertools.cycle, itertools.zip_longest, itertools.product, itertools.pairwise,
                      itertools.combinations, itertools.permutations, itertools.combinations_with_replacement, type(iter(collections.deque()))})
 OPS = ("rushlight.ops", "rushlight.tensor", "rushlight.autograd", "rushlight.core", "rushlight.graph")
+# Objects from before whose whole value is guarded, or that have none.
+KNOWN_WHOLE = (*NATIVE_TYPES, types.BuiltinFunctionType, types.MethodType, types.FunctionType, type, types.ModuleType, functools.partial, property,
+               staticmethod, classmethod, types.CellType, types.GenericAlias, types.UnionType, types.CodeType, decimal.Decimal, datetime.date,
+               datetime.time, datetime.timedelta, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
 BINARY_METHODS = {
     "+": "add", "&": "and", "//": "floordiv", "<<": "lshift", "@": "matmul", "*": "mul", "%": "mod", "|": "or", "**": "pow",
     ">>": "rshift", "-": "sub", "/": "truediv", "^": "xor",
@@ -65,6 +73,11 @@ def python_method(value: Any, name: str) -> FunctionType | None:
 
 def has_python(value: Any, *names: str) -> bool:
     return any(python_method(value, name) is not None for name in names)
+
+
+def is_python_class(kind: type) -> bool:
+    """Whether instances keep their state in attributes that the tracer sees."""
+    return any("__dict__" in base.__dict__ or "__slots__" in base.__dict__ for base in kind.__mro__)
 
 
 def hashable(function: Any) -> bool:

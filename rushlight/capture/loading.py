@@ -6,6 +6,8 @@ other objects stand for themselves.  Read `Loader.load` first.
 """
 
 import collections
+import datetime
+import decimal
 import enum
 import functools
 import math
@@ -13,6 +15,8 @@ import sys
 import types
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
+
+import numpy as np
 
 from ..core import devices, dtypes
 from ..core.size import Size
@@ -295,6 +299,13 @@ class Loader(Defaults):
         self.guards.add("constant", source, "{v} == {0}", raw)
         return self.register(raw, raw, source)
 
+    def load_value(self, source: Source, raw: Any) -> Any:
+        """An immutable value of a class of its own: guarded by type and equality."""
+        self.type_guard(source, raw)
+        self.guards.add("constant", source, "repr({v}) == {0}" if isinstance(raw, (float, complex)) else "{v} == {0}",
+                        repr(raw) if isinstance(raw, (float, complex)) else raw)
+        return self.register(raw, raw, source)
+
     def load_object(self, source: Source, raw: Any) -> Any:
         if source.kind != "const":
             self.type_guard(source, raw)
@@ -431,5 +442,7 @@ LOAD = {
     frozenset: Loader.load_set, collections.deque: Loader.load_deque, FunctionType: Loader.load_function,
     MethodType: Loader.load_method, functools.partial: Loader.load_partial, slice: Loader.load_plain,
     range: Loader.load_plain, CellType: Loader.load_cell_object, type(iter([])): Loader.load_iterator,
-    type(iter(())): Loader.load_iterator, type(iter(range(0))): Loader.load_iterator,
+    type(iter(())): Loader.load_iterator, int: Loader.load_value, float: Loader.load_value, str: Loader.load_value, bytes: Loader.load_value,
+    complex: Loader.load_value, decimal.Decimal: Loader.load_value, datetime.date: Loader.load_value, datetime.time: Loader.load_value,
+    datetime.timedelta: Loader.load_value, np.generic: Loader.load_value, type(iter(range(0))): Loader.load_iterator,
 }

@@ -43,6 +43,7 @@ class Operations(Attributes):
                 if name == "__bool__" and type(result) is not bool:
                     raise TypeError(f"__bool__ should return bool, returned {type(result).__name__}")
                 return bool(result)
+        self.check_plain(value, 6)
         return bool(value)
 
     def unary(self, op: str, value: Any) -> Any:
@@ -51,6 +52,8 @@ class Operations(Attributes):
             return self.call(method, (value,), {})
         if isinstance(value, Tensor):
             return self.call_op(UNARY_OPERATORS[op], (value,), {})
+        if not self.is_symbol(value):
+            self.check_plain(value)
         return super().unary(op, value)
 
     def binary(self, op: str, left: Any, right: Any) -> Any:
@@ -372,6 +375,8 @@ class Operations(Attributes):
         if isinstance(value, Tensor):
             raise Break("Data-dependent text", "a tensor's values shown as text")
         self.check_plain(value)
+        if self.is_from_before(value) and isinstance(value, BaseException):
+            raise Break("Opaque object", "the text of an exception from outside")
         if has_python(value, "__repr__", "__str__", "__format__") and not is_library(type(value)):
             raise Break("Python method in native code", f"the text of a {type(value).__name__} inside a container")
         items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set, frozenset)) else ()

@@ -238,7 +238,7 @@ class Tensors(Calls):
             raise Break("Dynamic shape operator", f"the shape of the result of {name} depends on values")
         if function in (operator.getitem, operator.setitem) and has_mask(args[1]) and function is operator.getitem:
             raise Break("Dynamic shape operator", "the shape of a selection by a mask depends on values")
-        fact = name in FACTS
+        fact = name in FACTS and not (name == "type" and len(args) + len(kwargs) > 1)
         seen: list[Traced] = []
         plain_args = unwrap(args, seen, self)
         plain_kwargs = unwrap(kwargs, seen, self)

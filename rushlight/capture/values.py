@@ -88,6 +88,7 @@ def length(self: Any, args: tuple, kwargs: dict) -> Any:
             return len(value)
         self.class_guard(value, type(value), "__len__", method)
         return self.call(method, (value,), {})
+    self.check_plain(value, 7)
     return len(value)
 
 
