@@ -7,7 +7,7 @@ from . import splitting, indexing, joining, gathering, extrema, random, complex,
 from . import factors, decompositions, solvers, matrix_norms, matrix_products, lowrank
 from . import activation, softmax, linear, dropout, loss, class_loss, normalization, convolution, pooling, embedding, attention, resampling, adaptive_pooling
 from . import special, special_series, fourier
-from . import padding, stft, patches, grid, distance, margin_loss, ctc, functional
+from . import sampled, padding, stft, patches, grid, distance, margin_loss, ctc, functional
 from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
 
 # NumPy warns of 1/0 and the like from the frames of our kernels and rules; PyTorch does not. See also dispatch.recover.
