@@ -161,13 +161,12 @@ class Tracer(Shapes):
 class Entry:
     """One translation of a point: its guard, what to run, and what it was made of."""
 
-    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "hits", "break_", "values", "owner")
+    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "break_", "values", "owner")
 
     def __init__(self, guard: Callable, run: Callable, guards: Any, module: Any, source: str, guard_source: str, signal: Any,
                  mutates: bool):
         self.guard, self.run, self.guards, self.module = guard, run, guards, module
         self.source, self.guard_source, self.break_, self.mutates = source, guard_source, signal, mutates
-        self.hits = 0
         self.values: dict = {}
         self.owner: Any = None  # the call of `compile` that it counts for
 

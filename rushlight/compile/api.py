@@ -95,16 +95,7 @@ def compile_callable(model: Any, backend: Callable, fullgraph: bool, dynamic: bo
         return model
     made = Compiled(function, backend, fullgraph, dynamic, first)
     everything.append(weakref.ref(made))
-    call = made.call
-
-    if first:
-        @functools.wraps(function)
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            return call(first + args, kwargs)
-    else:
-        @functools.wraps(function)
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            return call(args, kwargs)
+    compiled = functools.wraps(function)(made.caller(first))
     compiled._rushlight_original = functools.partial(function, *first) if first else function
     compiled._rushlight_compiled = made
     compiled._torchdynamo_orig_callable = model

@@ -1,8 +1,7 @@
 """`torch.compiler`: what user code may say to and ask of the compiler."""
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..capture.calling import Calls
@@ -10,7 +9,7 @@ from ..capture.machine import Break
 from ..capture.trace import Tracer
 from ..optim.optimizer import caller
 from .api import compile, list_backends
-from .dispatch import busy, everything, shared, stance
+from .dispatch import busy, everything, shared, slow, stance
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
 
@@ -64,10 +63,12 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     def disabled(*args: Any, **kwargs: Any) -> Any:
         before = busy.disabled
         busy.disabled = before or recursive
+        slow["count"] += 1
         try:
             return original(*args, **kwargs)
         finally:
             busy.disabled = before
+            slow["count"] -= 1
     disabled.__dict__.pop("_rushlight_original", None)
     disabled.__dict__.pop("_rushlight_compiled", None)
     disabled._rushlight_disabled = disabled._torchdynamo_disable = True
@@ -96,22 +97,29 @@ def substitute_in_graph(original: Any, **options: Any) -> Callable:
     return mark
 
 
+def switch(name: str) -> None:
+    slow["count"] += (name == "force_eager") - (stance["now"] == "force_eager")
+    stance["now"] = name
+
+
 class set_stance:
     """Set what compiled functions do from now on, or within a block: a function and a context manager."""
 
     def __init__(self, stance_: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None):
         if stance_ not in STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance_}'")
-        self.before, stance["now"] = stance["now"], stance_
+        self.before = stance["now"]
+        switch(stance_)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        stance["now"] = self.before
+        switch(self.before)
 
     def __call__(self, function: Callable) -> Callable:
-        wanted, stance["now"] = stance["now"], self.before
+        wanted = stance["now"]
+        switch(self.before)
 
         @functools.wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
@@ -159,15 +167,6 @@ Tracer.special = {**Tracer.special, is_compiling: lambda self, args, kwargs: Tru
 def register(package: Any) -> None:
     """The package may stand for `compile` in user code."""
     Tracer.special[package] = compiled_inside
-
-
-@contextlib.contextmanager
-def no_tracing() -> Iterator[None]:
-    before, busy.disabled = busy.disabled, True
-    try:
-        yield
-    finally:
-        busy.disabled = before
 
 
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",

@@ -1,6 +1,6 @@
 """The run time of a compiled function: try the entries of a point, translate on a miss, follow breaks, fall back.
 
-Read `Compiled.run` first: its loop is all that happens on a call.
+Read `Compiled.caller` first: its loop is all that happens on a call.
 """
 
 import threading
@@ -30,6 +30,7 @@ class Busy(threading.local):
 
 
 busy = Busy()
+slow = {"count": 0}  # how many threads translate or are told not to: a hit looks closer only then
 stance = {"now": "default"}  # see compiler.set_stance
 NATIVELY = object()
 shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> its points, by backend
@@ -72,7 +73,6 @@ class Compiled:
         found = pool.get(key)
         if found is not None and found[0]() is self.backend:
             self.points = found[1]
-            self.start = self.points.start
         else:
             try:
                 pool[key] = (weakref.ref(self.backend), self.points)
@@ -81,20 +81,40 @@ class Compiled:
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    def call(self, args: tuple, kwargs: dict) -> Any:
-        """Run the function on its arguments, compiled as far as that goes."""
-        if self.never is not None or busy.tracing or busy.disabled or config.disable or stance["now"] == "force_eager":
-            return self.function(*args, **kwargs)
+    def caller(self, first: tuple) -> Callable:
+        """The function that runs on each call; a hit is all in here."""
         function = self.function
-        if self.binder is None or function.__defaults__ is not self.binder_defaults:
-            self.make_binder()
-        roots = self.binder(*args, **kwargs)
-        start = self.start
-        if start is None:
-            start = self.start = self.points.start = self.points.start or self.first_point()
-        result = self.step(start, roots)
-        if result is NATIVELY:
-            return function(*args, **kwargs)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if first:
+                args = first + args
+            if slow["count"] and (busy.tracing or busy.disabled or stance["now"] == "force_eager") or config.disable or self.never is not None:
+                return function(*args, **kwargs)
+            if function.__defaults__ is not self.binder_defaults or self.start is None:
+                self.prepare()
+            roots = self.binder(*args, **kwargs)
+            for entry in self.start.entries:
+                if entry.guard(*roots) is True:
+                    result = entry.run(*roots)
+                    kind = type(result)
+                    if kind is Failed:
+                        if entry.mutates:
+                            raise result.error
+                        return function(*args, **kwargs)
+                    return result if kind is not Continue else self.go_on(result)
+            result = self.miss(self.start, roots)
+            if result is NATIVELY:
+                return function(*args, **kwargs)
+            return result if type(result) is not Continue else self.go_on(result)
+        return call
+
+    def prepare(self) -> None:
+        self.make_binder()
+        if self.start is None:
+            self.start = self.points.start = self.points.start or self.first_point()
+
+    def go_on(self, result: Any) -> Any:
+        """Follow breaks from piece to piece until one returns."""
         while type(result) is Continue:
             point, roots = result.point, result.roots
             result = self.step(point, roots)
@@ -105,7 +125,6 @@ class Compiled:
     def step(self, point: Point, roots: list) -> Any:
         for entry in point.entries:
             if entry.guard(*roots) is True:
-                entry.hits += 1
                 return self.execute(entry, point, roots)
         return self.miss(point, roots)
 
@@ -149,6 +168,7 @@ class Compiled:
             if config.error_on_recompile:
                 raise RecompileLimit("error_on_recompile: " + "; ".join(reasons))
         busy.tracing = True
+        slow["count"] += 1
         try:
             policy = Policy(self, point)
             policy.roots = roots
@@ -167,6 +187,7 @@ class Compiled:
             return None
         finally:
             busy.tracing = False
+            slow["count"] -= 1
         if "guards" in LOGS:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
         entry.owner = self
