@@ -642,7 +642,7 @@ def unsqueeze(make: Maker, input: Array, dim: int) -> Array:
     return make.unsqueeze(input, dim)
 
 
-@rule("squeeze", "_squeeze")
+@rule("squeeze", "_squeeze", "_squeeze_one", "_squeeze_several")
 def squeeze(make: Maker, input: Array, dim: Any = None) -> Array:
     return squeeze_dims(make, input, make.dims(input, dim) if input.ndim else ())
 

@@ -308,7 +308,8 @@ def hardshrink(input, lambd=0.5):
 
 def softshrink_kernel(input, lambd):
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+        name = dtypes.BY_NUMPY[input.dtype].tensor_name.removesuffix("Tensor")
+        raise RuntimeError(f"lambda must be in range [0, {float(np.finfo(input.dtype).max):g}] for input dtype {name}, but found {lambd:g}")
     return np.where(np.isnan(input), input, input - np.minimum(np.maximum(input, -lambd), lambd))
 
 
@@ -573,6 +574,11 @@ def glu(input, dim=-1, *, out=None):
 def _rrelu(input, noise): ...
 
 
+@unary(lambda input, slope: np.where(input > 0, input, input * slope), lambda g, input, slope: leaky_backward(g, input, slope),
+       node="RreluWithNoiseBackward0", name="leaky_relu_cpu", where="")
+def _rrelu_fixed(input, slope): ...
+
+
 @primitive(where="", family="random")
 def _rrelu_noise(input, lower, upper):
     """The slope of each element: random where input <= 0, 1 elsewhere."""
@@ -596,4 +602,5 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     if training:
         noise = _rrelu_noise(input.detach(), lower, upper)
         return write_in_place(_rrelu, input, (noise,), {}) if inplace else _rrelu(input, noise)
-    return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = (lower + upper) / 2
+    return write_in_place(_rrelu_fixed, input, (slope,), {}) if inplace else _rrelu_fixed(input, slope)

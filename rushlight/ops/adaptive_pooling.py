@@ -14,7 +14,7 @@ _fractional_gather2d = gathering("_fractional_gather2d", "FractionalMaxPool2DBac
 _fractional_gather3d = gathering("_fractional_gather3d", "FractionalMaxPool3DBackward0")
 
 
-def sizes_for(output_size, input, n):
+def sizes_for(name, output_size, input, n):
     """The output size in each dim; None keeps the input's."""
     if isinstance(output_size, int) or output_size is None:
         output_size = (output_size,) * n
@@ -23,7 +23,8 @@ def sizes_for(output_size, input, n):
     if len(output_size) == 1:
         output_size = tuple(output_size) * n
     if len(output_size) != n:
-        raise RuntimeError(f"adaptive pool: output_size must be {n} ints, but got {list(output_size)}")
+        raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(output_size)})" if n == 1 else
+                           f"{name}: internal error: output_size.size() must be {n}" if "max" in name else f"{name}: output_size must be {n}")
     return tuple(input.shape[at - n] if size is None else int(size) for at, size in enumerate(output_size))
 
 
@@ -52,7 +53,7 @@ def adaptive_avg_pool1d(input, output_size):
     if input.ndim not in (2, 3):
         raise RuntimeError(f"Expected 2 to 3 dimensions, but got {input.ndim}-dimensional tensor for argument #1 'self' (while checking "
                            "arguments for adaptive_avg_pool1d)")
-    size = sizes_for(output_size, input, 1)
+    size = sizes_for("adaptive_avg_pool1d", output_size, input, 1)
     check_average("adaptive_avg_pool1d", 1, input, size)
     return adaptive_avg_pool(input, size)
 
@@ -65,7 +66,7 @@ def adaptive_avg_pool2d(input, output_size):
     >>> torch.nn.functional.adaptive_avg_pool2d(torch.tensor([[[1.0, 3.0], [5.0, 7.0]]]), 1)
     tensor([[[4.]]])
     """
-    size = sizes_for(output_size, input, 2)
+    size = sizes_for("adaptive_avg_pool2d", output_size, input, 2)
     check_average("adaptive_avg_pool2d", 2, input, size)
     return adaptive_avg_pool(input, size)
 
@@ -78,7 +79,7 @@ def adaptive_avg_pool3d(input, output_size):
     >>> torch.nn.functional.adaptive_avg_pool3d(torch.ones(1, 2, 2, 2), 1)
     tensor([[[[1.]]]])
     """
-    size = sizes_for(output_size, input, 3)
+    size = sizes_for("adaptive_avg_pool3d", output_size, input, 3)
     check_average("adaptive_avg_pool3d", 3, input, size)
     return adaptive_avg_pool(input, size)
 
@@ -103,7 +104,7 @@ def _adaptive_indices(input, size):
 
 
 def adaptive_max(name, n, input, output_size, return_indices):
-    size = sizes_for(output_size, input, n)
+    size = sizes_for(name, output_size, input, n)
     for dim in range(input.ndim - n, input.ndim):
         if dim >= 0 and input.shape[dim] == 0:
             raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "

@@ -242,6 +242,8 @@ def check_convolution(name, input, weight, bias, stride, padding, dilation, grou
         raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}")
     if weight.ndim != n + 2:
         dims = weight.ndim - 2
+        if dims < 1:
+            raise RuntimeError("weight should have at least three dimensions")
         raise RuntimeError(f"expected stride to be a single integer value or a list of {dims} values to match the convolution dimensions, but "
                            f"got stride={list(stride)}")
     if groups <= 0:

@@ -114,9 +114,9 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
 
 def torch_embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """`torch.embedding`: nn.functional.embedding with PyTorch's other order of arguments."""
-    check_indices("embedding", indices)
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
+    check_indices("embedding", indices)
     return _embedding(weight, indices, padding_idx, scale_grad_by_freq)
 
 

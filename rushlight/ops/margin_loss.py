@@ -207,7 +207,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
     tensor(0.2500)
     """
     reduction = reduction_of(reduction, size_average, reduce)
-    if input.ndim > 2 or input.ndim == 2 and not input.shape[1]:
+    if input.ndim > 2 or input.ndim and not input.shape[-1]:
         raise RuntimeError(f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(input.shape)}")
     if tuple(target.shape) != tuple(input.shape):
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")

@@ -189,7 +189,12 @@ def check_pool(name, n, input, kernel, stride, padding, dilation, size):
     for p, k, d in zip(padding, kernel, dilation):
         if p > ((k - 1) * d + 1) // 2:
             raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
-    if input.ndim not in (n + 1, n + 2) or 0 in input.shape[-n - 1:]:
+    if input.ndim in (n + 1, n + 2) and 0 in input.shape[-n - 1:]:
+        if n == 2:
+            raise RuntimeError(f"Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(input.shape)}")
+        raise RuntimeError(f"{name}: Expected input's non-batch dimensions to have positive length, but input has a shape of "
+                           f"{list(input.shape)} and non-batch dimension {list(input.shape[-n - 1:]).index(0)} has length zero!")
+    if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
     if any(step < 0 for step in stride):
         raise RuntimeError(f"stride should be greater than zero, but got {list(stride)}")
@@ -223,7 +228,7 @@ def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
     tensor([[3., 2.]])
     """
     kernel, steps, pads, spread = window_arguments("max_pool1d()", 1, kernel_size, stride, padding, dilation)
-    if input.ndim not in (2, 3):
+    if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
         raise RuntimeError("max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:"
                            f"{list(input.shape)}")
     for name, value in (("kernel_size", kernel[0]), ("stride", steps[0])):

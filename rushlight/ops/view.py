@@ -182,6 +182,16 @@ def _squeeze(input, dim):
     return input.reshape([size for at, size in enumerate(input.shape) if size != 1 or at not in dim], copy=False)
 
 
+@view_op(lambda g, input_shape: reshape(g, input_shape), where="", node="SqueezeBackward1")
+def _squeeze_one(input, dim):
+    return input.reshape([size for at, size in enumerate(input.shape) if size != 1 or at != dim], copy=False)
+
+
+@view_op(lambda g, input_shape: reshape(g, input_shape), where="", node="SqueezeBackward2")
+def _squeeze_several(input, dim):
+    return input.reshape([size for at, size in enumerate(input.shape) if size != 1 or at not in dim], copy=False)
+
+
 @composite("torch method")
 def squeeze(input, dim=None):
     """Without dims of size 1: all of them, or those named.
@@ -190,7 +200,9 @@ def squeeze(input, dim=None):
     >>> torch.zeros(1, 3, 1).squeeze().shape
     torch.Size([3])
     """
-    return _squeeze(input, wrap_dims(dim, input.ndim))
+    if dim is None:
+        return _squeeze(input, wrap_dims(None, input.ndim))
+    return _squeeze_one(input, wrap_dim(dim, input.ndim)) if isinstance(dim, int) else _squeeze_several(input, wrap_dims(dim, input.ndim))
 
 
 def expanded(array, sizes):
@@ -320,9 +332,9 @@ def narrow(input, dim, start, length):
     return _slice(input, dim, start, start + length, 1)
 
 
-@view_op(lambda g, input_shape, size, stride, storage_offset: as_strided_backward(g, input_shape, size, stride, storage_offset),
+@view_op(lambda g, input_shape, size, stride, storage_offset, geometry: as_strided_backward(g, input_shape, size, stride, storage_offset, geometry),
          where="", node="AsStridedBackward0")
-def _as_strided(input, size, stride, storage_offset):
+def _as_strided(input, size, stride, storage_offset, geometry):
     owner, item = input, input.itemsize
     while type(owner.base) is np.ndarray:
         owner = owner.base
@@ -351,7 +363,7 @@ def _as_strided(input, size, stride, storage_offset):
     if 0 in size:
         return np.empty(size, input.dtype)
     whole = owner if owner.flags.c_contiguous else owner.T
-    if whole.flags.c_contiguous:  # built on the owner itself, so that the offset in the storage stays known
+    if whole.flags.c_contiguous and input.dtype.kind != "V":  # built on the owner itself, so that the offset in the storage stays known
         return np.ndarray(size, input.dtype, whole, storage_offset * item, tuple(step * item for step in stride))
     at = low + storage_offset * item - input.__array_interface__["data"][0]
     start = Window(input, at)
@@ -378,19 +390,62 @@ def as_strided(input, size, stride, storage_offset=None):
     tensor([[0, 1],
             [1, 2]])
     """
-    offset = input.storage_offset() if storage_offset is None else storage_offset
-    return _as_strided(input, tuple(size), tuple(stride), offset)
+    own = input.storage_offset()
+    geometry = None if own == 0 and input._array.flags.c_contiguous else (input.stride(), own)
+    return _as_strided(input, tuple(size), tuple(stride), own if storage_offset is None else storage_offset, geometry)
 
 
-@primitive(where="", family="scatter", grad=dict(input=lambda g, size, stride, storage_offset: as_strided(g, size, stride, storage_offset)))
-def as_strided_backward(input, shape, size, stride, storage_offset):
-    result = np.zeros(shape, input.dtype)
-    if input.size:
-        flat = result.reshape(-1)
-        index = storage_offset + sum(np.arange(n).reshape((-1,) + (1,) * (len(size) - 1 - at)) * step
-                                     for at, (n, step) in enumerate(zip(size, stride)))
-        np.add.at(flat, np.broadcast_to(index, size), input)
-    return result
+def places_of(size, stride, offset):
+    """Where the elements of a strided view stand in the storage."""
+    index = np.full(size, offset)
+    for at, (count, step) in enumerate(zip(size, stride)):
+        index += np.arange(count).reshape((-1,) + (1,) * (len(size) - 1 - at)) * step
+    return index
+
+
+@primitive(where="", family="scatter", grad=dict(input=lambda g, size, stride, storage_offset, geometry: as_strided_of(g, size, stride, storage_offset,
+                                                                                                                    geometry)))
+def as_strided_backward(input, shape, size, stride, storage_offset, geometry):
+    """The gradient of as_strided; geometry: the (strides, offset) of the tensor that was read, None for one in order from 0 on."""
+    if geometry is None:
+        result = np.zeros(shape, input.dtype)
+        if input.size:
+            np.add.at(result.reshape(-1), places_of(size, stride, storage_offset), input)
+        return result
+    target, read = places_of(shape, *geometry), places_of(size, stride, storage_offset)
+    storage = np.zeros(max_of(target, read) + 1, input.dtype)
+    np.add.at(storage, read, input)
+    shared = np.bincount(target.reshape(-1))[target] if target.size else 1  # elements that share memory share the gradient
+    return (storage[target] / shared).astype(input.dtype)
+
+
+@primitive(where="", family="gather", grad=dict(input=lambda g, input_shape, size, stride, storage_offset, geometry: as_strided_backward(
+    g, input_shape, size, stride, storage_offset, geometry)))
+def as_strided_of(input, size, stride, storage_offset, geometry):
+    """What as_strided would read if `input` lay in memory as `geometry` says."""
+    read = places_of(size, stride, storage_offset)
+    if geometry is None:
+        return input.reshape(-1)[read]
+    target = places_of(input.shape, *geometry)
+    storage = np.zeros(max_of(target, read) + 1, input.dtype)
+    storage[target] = input
+    return storage[read]
+
+
+def max_of(*places):
+    return max([int(place.max()) if place.size else -1 for place in places])
+
+
+@primitive(where="", family="pointwise_scalar", node="CloneBackward0", grad=dict(input=lambda g: g))
+def clone_storage(input):
+    """A copy of the whole storage, seen through the same window."""
+    owner = input
+    while type(owner.base) is np.ndarray:
+        owner = owner.base
+    if not owner.flags.c_contiguous or owner.dtype != input.dtype or owner.dtype.kind == "V":
+        return np.array(input, order="K")
+    offset = input.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    return np.ndarray(input.shape, input.dtype, owner.copy(), offset, input.strides)
 
 
 @composite("torch method")
@@ -401,7 +456,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None):
     >>> torch.as_strided_scatter(torch.zeros(4), torch.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])
     """
-    result = input.clone()
+    result = input.clone() if input._array.flags.c_contiguous and not input.storage_offset() else clone_storage(input)
     result.as_strided(size, stride, storage_offset).copy_(src)
     return result
 
