@@ -18,7 +18,7 @@ def _dropout_noise(input, p, by_channel, scaled):
     if by_channel and input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     shape = (*input.shape[:2], *[1] * (input.ndim - 2)) if by_channel else input.shape
-    noise = np.empty(shape, input.dtype)
+    noise = np.empty(shape, input.dtype) if by_channel else np.empty_like(input)  # PyTorch draws in the order of memory
     return dropout_mask(noise, p) if scaled else bernoulli_(noise, 1.0 - p)
 
 
