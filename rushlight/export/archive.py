@@ -96,7 +96,7 @@ def load(f: Any, *, extra_files: dict | None = None, expected_opset_version: dic
         return read(source, extra_files)
 
 
-def read(source: Source, extra_files: dict | None) -> Any:
+def read(source: Source, extra_files: dict | None, allowed: tuple = ()) -> Any:
     archive = Archive(source)
     names = set(archive.records)
     if PROGRAM not in names or WEIGHTS not in names:
@@ -106,7 +106,7 @@ def read(source: Source, extra_files: dict | None) -> Any:
             raise source.error("a TorchScript file", "export the model with rushlight.export")
         raise source.error(f"expected the records {PROGRAM} and {WEIGHTS}, got {', '.join(map(shown, sorted(names)[:5])) or 'none'}",
                            "give a file that export.save wrote")
-    strange = [name for name in names if name not in (PROGRAM, WEIGHTS) and not name.startswith(EXTRA)]
+    strange = [name for name in names if name not in (PROGRAM, WEIGHTS, *allowed) and not name.startswith(EXTRA)]
     if strange:
         raise source.error(f"unknown record '{shown(strange[0])}'", DAMAGED)
     value = parse(source, archive)
@@ -134,11 +134,11 @@ def read(source: Source, extra_files: dict | None) -> Any:
     return Package(programs)
 
 
-def parse(source: Source, archive: Archive) -> dict:
-    """The JSON of the program record, its size, depth and version checked first."""
-    if archive.records[PROGRAM].size > LARGEST:
-        raise source.error(f"{PROGRAM} has {archive.records[PROGRAM].size} bytes: expected at most {LARGEST}", DAMAGED)
-    raw = archive.read(PROGRAM)
+def parse_json(source: Source, archive: Archive, record: str) -> Any:
+    """The JSON of a record, its size and depth checked first."""
+    if archive.records[record].size > LARGEST:
+        raise source.error(f"{record} has {archive.records[record].size} bytes: expected at most {LARGEST}", DAMAGED)
+    raw = archive.read(record)
     depth = deepest = 0
     for token in TOKENS.finditer(raw):
         char = raw[token.start()]
@@ -148,13 +148,18 @@ def parse(source: Source, archive: Archive) -> dict:
         elif char in b"]}":
             depth -= 1
     if deepest > DEEPEST:
-        raise source.error(f"{PROGRAM} nests {deepest} deep: expected {DEEPEST} at most", DAMAGED)
+        raise source.error(f"{record} nests {deepest} deep: expected {DEEPEST} at most", DAMAGED)
     try:
-        value = json.loads(raw.decode("utf-8"), object_pairs_hook=lambda pairs: unique(source, pairs), parse_constant=refuse, parse_int=whole)
+        return json.loads(raw.decode("utf-8"), object_pairs_hook=lambda pairs: unique(source, pairs), parse_constant=refuse, parse_int=whole)
     except (UnicodeDecodeError, json.JSONDecodeError, ValueError, RecursionError) as problem:
         if isinstance(problem, FormatError):
             raise
-        raise source.error(f"{PROGRAM} is not JSON: {shown(str(problem))}", DAMAGED) from None
+        raise source.error(f"{record} is not JSON: {shown(str(problem))}", DAMAGED) from None
+
+
+def parse(source: Source, archive: Archive) -> dict:
+    """The description of the programs, of a version that is known."""
+    value = parse_json(source, archive, PROGRAM)
     if type(value) is not dict or value.get("format") != FORMAT:
         raise source.error(f"{PROGRAM} is not of the format {FORMAT}", "give a file that export.save wrote")
     version = value.get("version")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..capture.rebuild import Rebuild
 from ..capture.shapes import Symbol
-from ..capture.tensors import Traced, set_mode
+from ..capture.tensors import Traced, assert_true, set_mode
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..nn.module import Module
@@ -17,7 +17,7 @@ from ..ops import functional as nn_functional
 from ..tensor import Tensor
 from .checks import Checks, Input, SizeSymbol
 from .dims import Root, Sizes, UserError
-from .program import ExportedProgram, switch_mode
+from .program import ExportedProgram, check_true, switch_mode
 from .prove import prove
 from .signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument,
                         TensorArgument)
@@ -223,6 +223,8 @@ class Builder:
         if target is set_mode:
             target = switch_mode
             args = (args[0], "outer") if args[1] == self.tracer.started[args[0]] else args
+        if target is assert_true:
+            target = check_true
         new = graph.create_node(node.op, target, args, map_nodes(node.kwargs, seen.__getitem__), node.name)
         value, line = node.meta.get("val"), node.meta.get("line")
         if isinstance(value, Tensor):

@@ -36,6 +36,16 @@ def switch_mode(name: str, value: Any) -> None:
 switch_mode.impure = True
 
 
+def check_true(condition: Any) -> Any:
+    """A node of a graph: an assert statement on a tensor."""
+    if not condition:
+        raise AssertionError("an assert statement of the exported program failed")
+    return condition
+
+
+check_true.impure = True
+
+
 def call(function: Callable, values: list) -> Any:
     """Run a graph's code; the modes are afterwards what they were."""
     stack = entered.__dict__.setdefault("modes", [])

@@ -18,6 +18,7 @@ from ..capture.tensors import Traced, VALUES, present_modes
 from ..capture.trace import Tracer, restore
 from ..compile import compiler
 from ..compile.policy import explain_break, source_line
+from ..core import modes
 from ..core.generator import default_generator
 from ..core.pytree import children_of, tree_map
 from ..tensor import Tensor, wrap
@@ -209,19 +210,21 @@ def explain(signal: Break) -> str:
     return f"{explain_break(signal)}\n\nAn exported program is one graph: this part of forward cannot be left to Python."
 
 
-def trace_module(module: Any, args: tuple, kwargs: dict, leaves: list, sizes: Sizes) -> tuple[ExportTracer, Any]:
+def trace_module(module: Any, args: tuple, kwargs: dict, leaves: list, sizes: Sizes, kind: type = ExportTracer,
+                 policy: ExportPolicy | None = None) -> tuple[ExportTracer, Any]:
     """Trace a call of the module: the tracer with its graph, and the traced result. The module is not changed."""
     program = decode(entry.__code__)
     state = FrameState(program, entry.__globals__, entry, 0, (0, 1, 2, *[None] * (len(program.names) - 3)), ())
     point = Point(Points(), (state,), ["L['self']", "L['args']", "L['kwargs']"])
     point.function = entry
-    policy = ExportPolicy(sizes, leaves)
+    policy = policy or ExportPolicy(sizes, leaves)
     stops: dict = {}
     limit, started, generator = sys.getrecursionlimit(), present_modes(), policy.save_random()
     sys.setrecursionlimit(max(limit, 20000))
     try:
         for _ in range(200):
-            tracer = ExportTracer(point, policy, stops)
+            modes.GRAD.set(True)
+            tracer = kind(point, policy, stops)
             tracer.add_mode_guards()
             try:
                 value = tracer.resolved(tracer.run_point([module, args, kwargs]))

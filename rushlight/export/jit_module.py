@@ -1,0 +1,128 @@
+"""What `jit.trace` returns, and the common parts of the departing path: names, warning, containers."""
+
+import threading
+import warnings
+from typing import Any
+
+from ..core.pytree import tree_unflatten
+from ..nn.module import Module
+from .program import call
+from .signature import InputKind
+
+scripting = threading.local()
+
+
+def deprecated(name: str, stacklevel: int = 3) -> None:
+    """The departing path says where to go."""
+    warnings.warn(f"`{name}` is deprecated. Please switch to `torch.compile` or `torch.export`.", DeprecationWarning, stacklevel=stacklevel + 1)
+
+
+class ScriptModule(Module):
+    """The type of traced, scripted and loaded modules."""
+
+    @property
+    def original_name(self) -> str:
+        return self.__dict__.get("_original_name", type(self).__name__)
+
+    def save(self, f: Any, _extra_files: dict | None = None, **options: Any) -> None:
+        """Save to a path or file object, as `jit.save`."""
+        SAVERS["save"](self, f, _extra_files)
+
+    def _get_name(self) -> str:
+        return "RecursiveScriptModule"
+
+    def extra_repr(self) -> str:
+        return f"original_name={self.original_name}"
+
+
+class ScriptFunction:
+    """The type of traced, scripted and loaded functions."""
+
+    def save(self, f: Any, _extra_files: dict | None = None) -> None:
+        """Save to a path or file object, as `jit.save`."""
+        SAVERS["save"](self, f, _extra_files)
+
+
+SAVERS: dict[str, Any] = {}  # set by jit_archive, which stands above
+
+
+def run(program: Any, state: list, args: tuple, kwargs: dict) -> Any:
+    """Run a traced program: arguments by structure, no checks of sizes."""
+    leaves = program.checks.bind(args, kwargs)
+    return tree_unflatten(list(call(program.graph_module.forward, [*state, *leaves])), program.out_spec)
+
+
+class TracedFunction(ScriptFunction):
+    """A traced function."""
+
+    def __init__(self, program: Any, original: Any = None):
+        self.program = program
+        self.__name__ = getattr(original, "__name__", "traced")
+        self.__doc__ = getattr(original, "__doc__", None)
+
+    @property
+    def graph(self) -> Any:
+        return self.program.graph
+
+    @property
+    def code(self) -> str:
+        return self.program.graph_module.code
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return run(self.program, self.program.state_values(), args, kwargs)
+
+
+class TracedModule(ScriptModule):
+    """A traced module: parameters and buffers are those of the traced module itself."""
+
+    def __init__(self, program: Any, original: Any = None):
+        super().__init__()
+        self.__dict__["program"] = program
+        self.__dict__["_original_name"] = type(original).__name__ if original is not None else "TracedModule"
+        self.__dict__["places"] = []
+        tensors = dict(program.state)
+        if original is not None:
+            tensors.update(original.named_parameters(remove_duplicate=False))
+            tensors.update(original.named_buffers(remove_duplicate=False))
+            for name, _ in original.named_modules():
+                if name:
+                    self.holder((name + ".x").split("."))
+        for spec in program.graph_signature.input_specs:
+            if spec.kind is InputKind.USER_INPUT:
+                continue
+            owner, name = self.holder(spec.target.split("."))
+            if spec.kind is InputKind.CONSTANT_TENSOR:
+                owner.__dict__[name] = program._constants[spec.target]
+                self.places.append((owner.__dict__, name))
+            elif spec.kind is InputKind.PARAMETER:
+                owner.register_parameter(name, tensors[spec.target])
+                self.places.append((owner._parameters, name))
+            else:
+                owner.register_buffer(name, tensors[spec.target], persistent=spec.persistent is not False)
+                self.places.append((owner._buffers, name))
+        for alias in program.aliases:
+            owner, name = self.holder(alias.split("."))
+            owner.register_parameter(name, tensors.get(alias, tensors[program.aliases[alias]]))
+        if original is not None:
+            for name, module in original.named_modules():
+                made = self if not name else self.get_submodule(name)
+                made.__dict__["training"] = module.training
+
+    def holder(self, path: list) -> tuple[Module, str]:
+        owner: Module = self
+        for part in path[:-1]:
+            if part not in owner._modules:
+                owner.add_module(part, ScriptModule())
+            owner = owner._modules[part]
+        return owner, path[-1]
+
+    @property
+    def graph(self) -> Any:
+        return self.program.graph
+
+    @property
+    def code(self) -> str:
+        return self.program.graph_module.code
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return run(self.program, [table[name] for table, name in self.places], args, kwargs)

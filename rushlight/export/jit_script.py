@@ -1,0 +1,222 @@
+"""`jit.script`: functions and modules whose branches and loops stay, and which are saved without their source.
+
+In the process that scripts it, the code runs as the Python it is, so its branches and loops depend on the data of each
+call.  Saved, it is the tree of jit_language.py.  Departing: `export.export` checks what this trusts.  Read `script` first.
+"""
+
+import copy
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..nn.module import Module
+from .jit_language import Machine, NotSupportedError, Translator
+from .jit_module import ScriptFunction, ScriptModule, deprecated, scripting
+
+
+class ScriptedFunction(ScriptFunction):
+    """A scripted function."""
+
+    def __init__(self, function: Callable):
+        self._rushlight_original = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return as_script(self._rushlight_original, args, kwargs)
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else functools.partial(self, owner)
+
+    @property
+    def code(self) -> str:
+        """The Python that is scripted."""
+        return inspect.getsource(self._rushlight_original)
+
+    def __repr__(self) -> str:
+        return f"<torch.jit.ScriptFunction {self.__name__}>"
+
+
+class LoadedFunction(ScriptFunction):
+    """A scripted function from a file."""
+
+    def __init__(self, machine: Machine, number: int):
+        self.machine, self.number = machine, number
+        self.__name__ = machine.functions[number]["name"]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.machine.call(self.number, args, kwargs)
+
+
+def as_script(function: Callable, args: tuple, kwargs: dict) -> Any:
+    before = getattr(scripting, "now", False)
+    scripting.now = True
+    try:
+        return function(*args, **kwargs)
+    finally:
+        scripting.now = before
+
+
+def is_scripting() -> bool:
+    """Whether scripted code is running.
+
+    >>> import rushlight as torch
+    >>> torch.jit.is_scripting()
+    False
+    """
+    return getattr(scripting, "now", False)
+
+
+class ScriptedModule(ScriptModule):
+    """The part of a scripted module's class that stands before the original class."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return as_script(super().__call__, args, kwargs)
+
+    @property
+    def code(self) -> str:
+        """The Python of forward."""
+        return inspect.getsource(self.__dict__["_original_class"].forward)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_original_class":
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+
+CLASSES: dict[type, type] = {}
+
+
+def class_of(kind: type) -> type:
+    """The scripted class of a module class."""
+    if kind not in CLASSES:
+        CLASSES[kind] = type("RecursiveScriptModule", (ScriptedModule, kind), {"__module__": "torch.jit", "_scripted": frozenset(methods_of(kind))})
+    return CLASSES[kind]
+
+
+def methods_of(kind: type) -> list[str]:
+    """The methods of a class that were written by its user."""
+    found = []
+    for base in kind.__mro__:
+        if base.__module__.startswith("rushlight."):
+            continue
+        found += [name for name, value in vars(base).items() if inspect.isfunction(value) and not name.startswith("__")]
+    return list(dict.fromkeys(found))
+
+
+def script_module(module: Module, memo: dict) -> Module:
+    """A module over the same tensors, with scripted children."""
+    made = memo.get(id(module))
+    if made is not None:
+        return made
+    if isinstance(module, ScriptModule):
+        return module
+    kind = type(module)
+    made = memo[id(module)] = object.__new__(class_of(kind))
+    made.__dict__.update(module.__dict__)
+    for table in ("_parameters", "_buffers", "_modules"):
+        made.__dict__[table] = copy.copy(module.__dict__[table])
+    for name, child in module._modules.items():
+        if child is not None:
+            made._modules[name] = script_module(child, memo)
+            if name in made.__dict__ and made.__dict__[name] is child:
+                made.__dict__[name] = made._modules[name]
+    made.__dict__["_original_class"], made.__dict__["_original_name"] = kind, kind.__name__
+    return made
+
+
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
+    """Script a function or a module: branches and loops are kept, and it can be saved without its source.
+
+    A scripted module shares parameters and buffers with the original. Raises RuntimeError for what cannot be scripted.
+
+    >>> import rushlight as torch, warnings
+    >>> def f(x: torch.Tensor):
+    ...     return x if x.sum() > 0 else -x
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     g = torch.jit.script(f)
+    >>> g(torch.tensor([-1.0]))
+    tensor([1.])
+    """
+    deprecated("torch.jit.script")
+    if isinstance(obj, (ScriptModule, ScriptFunction)):
+        return obj
+    if isinstance(obj, Module):
+        return script_module(obj, {})
+    if inspect.isclass(obj):
+        return obj  # a class used by scripts stays the class it is
+    if inspect.isfunction(obj) or inspect.ismethod(obj):
+        code = obj.__code__
+        if code.co_flags & 0x0C:
+            raise NotSupportedError("Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults")
+        return ScriptedFunction(obj)
+    raise RuntimeError(f"jit.script expects a function, a module or a class, got {type(obj).__name__}: a {obj!r} cannot be scripted")
+
+
+# -- marks ---------------------------------------------------------------------------------------------------------------
+
+
+def export(fn: Callable) -> Callable:
+    """Mark a method to be scripted though forward does not call it."""
+    fn._rushlight_jit = "export"
+    return fn
+
+
+def ignore(drop: Any = False, **options: Any) -> Any:
+    """Mark a function that stays Python: it runs, but cannot be saved."""
+    if callable(drop):
+        drop._rushlight_jit = "ignore"
+        return drop
+    return lambda fn: ignore(fn)
+
+
+def unused(fn: Callable) -> Callable:
+    """Mark a function that scripts do not call."""
+    fn._rushlight_jit = "unused"
+    return fn
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value; the type is for readers."""
+    return the_value
+
+
+def script_if_tracing(fn: Callable) -> Callable:
+    """The function itself."""
+    return fn
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """The module, which must be in eval mode."""
+    if mod.training:
+        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
+    return mod
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """The module as it is."""
+    return mod
+
+
+def fork(func: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Call at once; `wait` gives the result."""
+    return Future(func(*args, **kwargs))
+
+
+class Future:
+    """A finished result."""
+
+    def __init__(self, value: Any):
+        self.result = value
+
+    def wait(self) -> Any:
+        return self.result
+
+
+def wait(future: Future) -> Any:
+    """The result of `fork`."""
+    return future.wait()
+
+
+__all__ = ["LoadedFunction", "ScriptedFunction", "ScriptedModule", "Translator", "is_scripting", "script"]

@@ -1,0 +1,235 @@
+"""`jit.trace`: one run on example inputs becomes a graph; what Python decided stays as the example decided it.
+
+It captures as export does, but a tensor's value that Python asks for is baked in with a `TracerWarning`, and no input is
+checked.  Departing: `export.export` keeps what this loses.  Read `trace` first.
+"""
+
+import inspect
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..capture.machine import Break
+from ..capture.shapes import Symbol
+from ..capture.tensors import Traced
+from ..core import modes
+from ..core.pytree import tree_flatten, tree_map, tree_unflatten
+from ..graph.node import RANDOM
+from ..nn.module import Module
+from ..tensor import Tensor
+from .build import Builder, argument_names, fresh
+from .dims import Sizes, UserError
+from .jit_module import TracedFunction, TracedModule, deprecated
+from .trace import ExportPolicy, ExportTracer, trace_module
+
+
+class TracerWarning(Warning):
+    """The trace keeps what this run decided; other inputs may have decided otherwise."""
+
+
+class TracingCheckError(Exception):
+    """The traced graph gives other results than the function on the example inputs."""
+
+    def __init__(self, message: str):
+        super().__init__("Tracing failed sanity checks!\n" + message)
+
+
+KINDS = {"__bool__": ("boolean", bool), "__float__": ("float", float), "__int__": ("integer", int), "__index__": ("index", int),
+         "item": ("number", None), "tolist": ("list", None), "numpy": ("NumPy array", None), "__iter__": ("iterator", None)}
+
+
+class TracePolicy(ExportPolicy):
+    """Every size of every input is free."""
+
+    def __init__(self, leaves: list):
+        super().__init__(Sizes(), leaves)
+        self.any_dynamic = True
+        self.dims = {id(leaf): frozenset(range(leaf.dim())) for leaf in leaves if isinstance(leaf, Tensor)}
+
+
+def baked(kind: type) -> Any:
+    """`int()` or `float()` of a tensor: the number of this run."""
+    def convert(self: Any, args: tuple, kwargs: dict) -> Any:
+        value = self.value(args[0]) if args else None
+        if type(value) is not Traced:
+            return ExportTracer.special[kind](self, args, kwargs)
+        self.warn(KINDS[f"__{kind.__name__}__"][0])
+        return kind(value.stand_in)
+    return convert
+
+
+def quiet(self: Any, args: tuple, kwargs: dict) -> None:
+    """`print` while tracing: the function runs once, here."""
+    print(*(value.stand_in if type(value) is Traced else value for value in map(self.value, args)), **kwargs)
+
+
+class TraceTracer(ExportTracer):
+    """Captures one run; never refuses for a value."""
+
+    special = {**ExportTracer.special, int: baked(int), float: baked(float), print: quiet}
+
+    def warn(self, what: str) -> None:
+        line = self.user_line() or ("<unknown>", 0, "")
+        warnings.warn_explicit(
+            f"Converting a tensor to a Python {what} might cause the trace to be incorrect. We can't record the data flow of Python values, so "
+            "this value will be treated as a constant in the future. This means that the trace might not generalize to other inputs!"
+            if what != "iterator" else
+            "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't change the number of "
+            "iterations executed (and might lead to errors or silently give incorrect results).", TracerWarning, line[0], line[1])
+
+    def from_user(self) -> bool:
+        return bool(self.active) and "/rushlight/" not in self.active[-1].where[0]
+
+    def tensor_truth(self, value: Tensor) -> bool:
+        self.warn("boolean")
+        return bool(value.stand_in)
+
+    def size_symbol(self, tensor: Traced, dim: int) -> Symbol:
+        return self.make_symbol(self.sources.step("shape", tensor.source, dim), tensor.real._array.shape[dim])
+
+    def varied_input(self, node: Any, assignment: dict) -> Any:
+        return super(ExportTracer, self).varied_input(node, assignment)
+
+    def relate(self, name: str, left: Any, right: Any) -> bool:
+        if self.from_user() and self.active and self.asked():
+            self.warn("boolean")
+        return super().relate(name, left, right)
+
+    def asked(self) -> bool:
+        """Whether the user's code compares sizes here."""
+        frame = self.active[-1]
+        return frame.program.instructions[frame.pc].op in ("COMPARE_OP", "TO_BOOL", "POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "CONTAINS_OP")
+
+    def convert_symbol(self, kind: type, value: Symbol) -> Any:
+        self.warn("integer" if kind is int else kind.__name__)
+        return kind(value.hint)
+
+    def shape_of(self, value: Traced) -> tuple:
+        if value.node in self.unknown:
+            return value.stand_in._array.shape
+        return super().shape_of(value)
+
+    def iterate_tensor(self, value: Tensor) -> Any:
+        self.warn("iterator")
+        return super().iterate_tensor(value)
+
+    def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        name = getattr(function, "__name__", "")
+        known = KINDS.get(name)
+        if known is not None and args and type(self.value(args[0])) is Traced:
+            self.warn(known[0])
+            return function(self.value(args[0]).stand_in, *args[1:], **kwargs)
+        return super().call_op(function, args, kwargs)
+
+    def record(self, function: Any, args: Any, kwargs: dict, result: Any, seen: list) -> Any:
+        try:
+            return super().record(function, args, kwargs, result, seen)
+        except Break as signal:
+            if signal.kind == "Data-dependent value":
+                self.warn("value")
+                return result
+            raise
+
+
+class TraceBuilder(Builder):
+    """A program without checks; what else forward did to Python objects is lost, as in PyTorch."""
+
+    def effects(self) -> list:
+        try:
+            return super().effects()
+        except UserError:
+            return []
+
+    def program(self) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return super().program()
+
+
+def capture(func: Any, args: tuple, kwargs: dict) -> Any:
+    """The program of one call."""
+    is_module = isinstance(func, Module)
+    target = func if is_module else Module()
+    if is_module:
+        names, _ = argument_names(func, args, kwargs)
+    else:
+        try:
+            parameters = [name for name, item in inspect.signature(func).parameters.items()
+                          if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
+        except (TypeError, ValueError):
+            parameters = []
+        names = [(parameters[at] if at < len(parameters) else f"arg_{at}", False) for at in range(len(args))]
+        names += [(name, False) for name in kwargs]
+    leaves, spec = tree_flatten((args, kwargs))
+    leaves = [fresh(leaf) for leaf in leaves]
+    args_, kwargs_ = tree_unflatten(leaves, spec)
+    tracer, value = trace_module(func, args_, kwargs_, leaves, Sizes(), TraceTracer, TracePolicy(leaves))
+    return TraceBuilder(target, tracer, value, names, args, kwargs, leaves, Sizes()).program()
+
+
+def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
+          check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False, _module_class: Any = None,
+          _compilation_unit: Any = None, example_kwarg_inputs: dict | None = None, _store_inputs: bool = True) -> Any:
+    """Record what a function or module does with the example inputs.
+
+    Branches, loops and numbers that Python took from tensors are fixed as in this run; each gives a TracerWarning.
+
+    >>> import rushlight as torch, warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     double = torch.jit.trace(lambda x: x * 2, torch.ones(2))
+    >>> double(torch.tensor([3.0]))
+    tensor([6.])
+    """
+    deprecated("torch.jit.trace", stacklevel=3)
+    if isinstance(func, (TracedFunction, TracedModule)):
+        return func
+    if example_kwarg_inputs is not None:
+        args: tuple = () if example_inputs is None else tuple(example_inputs)
+    elif isinstance(example_inputs, (Tensor, dict)) or not isinstance(example_inputs, (tuple, list)):
+        if example_inputs is None:
+            raise RuntimeError("example_kwarg_inputs should be a dict")
+        args = (example_inputs,)
+    else:
+        args = tuple(example_inputs)
+    kwargs = dict(example_kwarg_inputs or {})
+    program = capture(func, args, kwargs)
+    made = TracedModule(program, func) if isinstance(func, Module) else TracedFunction(program, func)
+    if check_trace:
+        compare(made, func, args, kwargs, check_tolerance)
+        for inputs in check_inputs or ():
+            compare(made, func, inputs if isinstance(inputs, tuple) else (inputs,), {}, check_tolerance)
+    return made
+
+
+def trace_module_methods(mod: Any, inputs: dict, **options: Any) -> Any:
+    """`jit.trace_module`: trace methods by name."""
+    if set(inputs) != {"forward"}:
+        raise NotImplementedError("jit.trace_module of methods other than forward")
+    return trace(mod, inputs["forward"], **options)
+
+
+def compare(made: Any, func: Any, args: tuple, kwargs: dict, tolerance: float) -> None:
+    """Run both on copies of the inputs: TracingCheckError if they differ, a warning if the function is random."""
+    graph = made.graph
+    if any(getattr(node.target, "__name__", "") in RANDOM for node in graph.nodes if node.op == "call_function"):
+        return
+    copied = lambda value: tree_map(fresh, value)  # noqa: E731
+    state = {name: buffer.detach().clone() for name, buffer in func.named_buffers()} if isinstance(func, Module) else {}
+    with modes.no_grad():
+        wanted, _ = tree_flatten(func(*copied(args), **copied(kwargs)))
+        restore(func, state)
+        got, _ = tree_flatten(made(*copied(args), **copied(kwargs)))
+        restore(func, state)
+    for number, (one, two) in enumerate(zip(wanted, got), 1):
+        if isinstance(one, Tensor) and not np.allclose(np.asarray(one._array, float) if one._dtype.native else one._array.astype(float),
+                                                       two._array.astype(float), tolerance, tolerance, equal_nan=True):
+            warnings.warn(f"Output nr {number}. of the traced function does not match the corresponding output of the Python function.",
+                          TracerWarning, stacklevel=4)
+
+
+def restore(func: Any, state: dict) -> None:
+    if state:
+        for name, buffer in func.named_buffers():
+            buffer.copy_(state[name])

@@ -1,0 +1,33 @@
+"""`torch.jit`: the departing path.  `trace` and `script` work for what they can, warn, and point to `export`."""
+from typing import Final
+
+from .export.jit_archive import load, save
+from .export.jit_language import NotSupportedError
+from .export.jit_module import ScriptFunction, ScriptModule
+from .export.jit_module import ScriptModule as RecursiveScriptModule
+from .export.jit_module import TracedModule as TopLevelTracedModule
+from .export.jit_script import (Future, annotate, export, fork, freeze, ignore, is_scripting, optimize_for_inference, script, script_if_tracing,
+                                unused, wait)
+from .export.jit_trace import TracerWarning, TracingCheckError, trace
+from .export.jit_trace import trace_module_methods as trace_module
+
+Attribute = annotate
+
+
+def is_tracing() -> bool:
+    """Whether the running code is being traced; traced code itself sees True."""
+    return False
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Nothing: there is no such fusion here."""
+
+
+def set_fusion_strategy(strategy: list) -> list:
+    """Nothing: there is no such fuser here."""
+    return strategy
+
+
+__all__ = ["Final", "Future", "NotSupportedError", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "TracerWarning",
+           "TracingCheckError", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing", "load", "optimize_for_inference", "save",
+           "script", "script_if_tracing", "trace", "trace_module", "unused", "wait"]
