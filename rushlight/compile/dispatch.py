@@ -253,7 +253,7 @@ class Compiled:
             at = entry.guard.explain(*roots)
             if type(at) is int:
                 guard = entry.guards.all[~at if at < 0 else at]
-                found.append(f"0/{number}: {guard.text()}")
+                found.append(f"0/{number}: {describe(guard, roots)}")
         return found
 
     def limit_hit(self, point: Point, roots: list) -> None:
@@ -309,6 +309,36 @@ class Compiled:
         binder.__defaults__, binder.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
         binder.__name__, binder.__qualname__ = function.__name__, function.__qualname__
         self.binder, self.binder_defaults = binder, function.__defaults__
+
+
+def describe(guard: Any, roots: list) -> str:
+    """What failed, in PyTorch's words for tensors."""
+    if guard.kind not in ("tensor", "shape", "size", "rank"):
+        return guard.text()
+    try:
+        now = find_value(guard.source, roots)
+        expected, array = guard.operands, now._array
+    except Exception:
+        return guard.text()
+    name = guard.source.name
+    name = name[3:-2] if name.startswith("L['") and name.endswith("']") and name.count("[") == 1 else name
+    if guard.kind == "shape":
+        shape, strides = expected
+        if len(shape) != array.ndim:
+            return f"tensor '{name}' rank mismatch. expected {len(shape)}, actual {array.ndim}"
+        for what, wanted, found in (("size", shape, array.shape), ("stride", strides, array.strides)):
+            for at, (one, other) in enumerate(zip(wanted, found)):
+                if one != other:
+                    scale = 1 if what == "size" else array.itemsize
+                    return f"tensor '{name}' {what} mismatch at index {at}. expected {one // scale}, actual {other // scale}"
+    elif guard.kind == "tensor":
+        kind, dtype, requires_grad, _ = expected
+        if now._dtype is not dtype:
+            names = [one.tensor_name.removesuffix("Tensor") for one in (dtype, now._dtype)]
+            return f"tensor '{name}' dtype mismatch. expected {names[0]}, actual {names[1]}"
+        if now._requires_grad is not requires_grad:
+            return f"tensor '{name}' requires_grad mismatch. expected requires_grad={int(requires_grad)}"
+    return guard.text()
 
 
 NATIVE.machine = Native()
