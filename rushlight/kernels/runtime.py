@@ -7,7 +7,9 @@ the GIL is free meanwhile.  Temporaries live in one arena, kept between calls.
 """
 
 import ctypes
+import math
 import os
+import sys
 import threading
 import weakref
 from typing import Any
@@ -480,6 +482,34 @@ def release(state: np.ndarray) -> None:
         ctypes.CDLL(None).free(ctypes.c_void_p(int(state[0])))
 
 
+LARGE = 1 << 20  # bytes
+
+
+class Spare:
+    """Memory for one output: what an earlier call returned, if nobody holds it any more, else fresh memory."""
+
+    __slots__ = ("shape", "dtype", "kept")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
+        self.shape, self.dtype = shape, dtype
+        self.kept: list[np.ndarray] | None = [] if math.prod(shape) * dtype.itemsize >= LARGE else None
+
+    def take(self) -> np.ndarray:
+        if self.kept:
+            try:
+                array = self.kept.pop()  # one call gets it, also when two threads ask
+            except IndexError:
+                return np.empty(self.shape, self.dtype)
+            # Two references: this name and getrefcount's argument. Tensors, views and exports would each add one.
+            if sys.getrefcount(array) == 2:
+                return array
+        return np.empty(self.shape, self.dtype)
+
+    def give(self, array: np.ndarray) -> None:
+        if self.kept is not None and len(self.kept) < 2:
+            self.kept.append(array)
+
+
 class IndexFault(IndexError):
     """A program met an index out of range; its results are void. The caller runs the graph eagerly for the op's own error."""
 
@@ -503,6 +533,9 @@ class Program:
         """A closure with everything at hand: about 100 ns an array less than looking it all up."""
         native, table, state = self._native, self._table.ctypes.data, self._state.ctypes.data
         shapes, empty, refit = [(shape, dtype) for shape, dtype in self.outputs], np.empty, self._refit
+        # Fresh memory costs a page fault every 4 KB, which for large results is as long as computing them.
+        large = any(math.prod(shape) * dtype.itemsize >= LARGE for shape, dtype in shapes)
+        spare = [Spare(shape, dtype) for shape, dtype in shapes]
         find = pool
         keep = self  # the finaliser must not free the arena during a call
 
@@ -513,7 +546,16 @@ class Program:
                 return keep.call(*refit(code, arrays))
             return outs
 
-        return call
+        def call_large(*arrays: np.ndarray) -> list[np.ndarray]:
+            outs = [place.take() for place in spare]
+            code = native(find().address, state, table, *arrays, *outs)
+            if code:
+                return keep.call(*refit(code, arrays))
+            for place, out in zip(spare, outs):
+                place.give(out)
+            return outs
+
+        return call_large if large else call
 
     def _refit(self, code: int, arrays: tuple) -> list[np.ndarray]:
         """The arrays in the layout the program was compiled for; an error where the shape or dtype is another."""

@@ -45,11 +45,12 @@ ERF = {"float": (7.875874871388078e-05, -0.000801686430349946, 0.005189087241888
                   1.6461000484121368e-06, -1.4925595266831182e-05, 0.0001205533111164271, -0.000854832698083379,
                   0.0052239776248180145, -0.026866170645076792, 0.11283791670954879, -0.3761263890318375,
                   0.12837916709551256)}
-# erfc(x) exp(x^2) in t = (x - c) / (x + c)
-ERFC_CENTRE = {"float": 2.0, "double": 2.5}
-ERFC = {"float": (-0.0008231810643337667, 0.006808755919337273, 0.0037302894052118063, -0.07896804064512253,
-                  0.2416582703590393, -0.427185982465744, 0.25539568066596985),
-        "double": (7.128369744101394e-08, 3.4415685933368833e-07, 7.651113289601767e-08, -1.8019756901272904e-06,
+# float32: log2(erfc(x)) in x - 2.5, and 2**f; float64: erfc(x) exp(x^2) in t = (x - 2.5) / (x + 2.5)
+LOG2_ERFC = (2.364053898418206e-06, -1.9209051970392466e-05, 0.00011149745841976255, -0.0006061098538339138, 0.003123888513073325,
+             -0.015665562823414803, -1.3617507219314575, -7.722285747528076, -11.262853622436523)
+EXP2_SHORT = (0.00015461444854736328, 0.0013400427997112274, 0.009618056938052177, 0.05550327152013779, 0.24022650718688965,
+              0.6931471824645996, 1.0)
+ERFC = {"double": (7.128369744101394e-08, 3.4415685933368833e-07, 7.651113289601767e-08, -1.8019756901272904e-06,
                    -2.297743185563478e-06, 7.552584904662435e-06, 1.8614399214652582e-05, -3.4182236556385346e-05,
                    -0.00012887716606795616, 0.0002283803787666349, 0.0008759154498654104, -0.0026423659642906324,
                    -0.003993701165851016, 0.0399225390755846, -0.1250330523788294, 0.2517131932174493,
@@ -346,10 +347,17 @@ def erf(x: Value) -> Value:
     kind = x.type.element
     size = abs(x).below(4.0 if kind == "float" else 6.0)
     near = x.fma((x * x).polynomial(*ERF[kind]), x)
-    centre = ERFC_CENTRE[kind]
-    t = (size - centre) / (size + centre)
-    far = (1.0 - exp(-(size * size)) * t.polynomial(*ERFC[kind])).copysign(x)
-    return (size < 1.0).select(near, far)
+    if kind == "float":
+        # The power of two needs no care: its argument lies between -27 and -2, and NaN comes through.
+        exponent = (size - 2.5).polynomial(*LOG2_ERFC)
+        shifted = exponent + MAGIC[kind]
+        f = exponent - (shifted - MAGIC[kind])
+        scale = ((shifted.bitcast("i32") << 23) + (127 << 23)).bitcast("float")
+        far = (-f.polynomial(*EXP2_SHORT)).fma(scale, 1.0)
+    else:
+        t = (size - 2.5) / (size + 2.5)
+        far = 1.0 - exp(-(size * size)) * t.polynomial(*ERFC[kind])
+    return (size < 1.0).select(near, far.copysign(x))
 
 
 def atan_positive(size: Value) -> Value:

@@ -161,3 +161,23 @@ def test_thread_counts_are_checked():
     for bad in (0, -1, 2.0, True, "2"):
         with pytest.raises(RuntimeError, match="set_num_threads"):
             runtime.set_num_threads(bad)
+
+
+def test_memory_of_large_results_is_reused_only_when_free():
+    x = RNG.normal(size=(700, 700)).astype(np.float32)
+    native = compiled(lambda m, x: m.point("add", x, 1), x)
+    first = native.call(x)[0]
+    second = native.call(x)[0]
+    assert not np.shares_memory(first, second)
+    view, place = second[3:5], second.ctypes.data
+    del second
+    third = native.call(x)[0]
+    assert not np.shares_memory(third, view) and not np.shares_memory(third, first)
+    np.testing.assert_array_equal(first, x + 1)
+    places = {place, third.ctypes.data}
+    del third, view
+    for _ in range(3):
+        native.call(x)
+    again = native.call(x)[0]
+    assert again.ctypes.data in places
+    np.testing.assert_array_equal(again, x + 1)
