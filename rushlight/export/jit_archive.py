@@ -218,8 +218,8 @@ def module_of(tree: Any, tensors: dict, made: dict, machine: Machine, depth: int
     if tree["library"] is None:
         module: Module = object.__new__(LoadedModule)
     else:
-        kind = getattr(importlib.import_module("rushlight.nn"), tree["library"], None) if identifier(tree["library"]) else None
-        need(isinstance(kind, type) and issubclass(kind, Module) and kind.__module__.startswith("rushlight.nn"), f"a layer, not {str(tree['library'])[:60]!r}")
+        kind = layer(tree["library"])
+        need(kind is not None, f"a layer, not {str(tree['library'])[:60]!r}")
         module = object.__new__(kind)
     Module.__init__(module)
     fields = module.__dict__
@@ -245,6 +245,18 @@ def module_of(tree: Any, tensors: dict, made: dict, machine: Machine, depth: int
         fields["_machine"], fields["_methods"], fields["_original_name"] = machine, tree["methods"], str(tree["name"])
     fields["training"] = bool(tree["training"])
     return module
+
+
+def layer(name: Any) -> Any:
+    """The class of ours of this name, or None."""
+    importlib.import_module("rushlight.nn")
+    waiting = [Module]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__name__ == name and kind.__module__.startswith("rushlight.nn"):
+            return kind
+        waiting += kind.__subclasses__()
+    return None
 
 
 def tensor_of(item: Any, tensors: dict, made: dict, parameter: bool) -> Tensor:
