@@ -123,6 +123,13 @@ def index_select_backward(make: Maker, input: Array, shape: Any, dim: int, index
     return make.external("add_rows", [input, make.cast(integers(index), "int64")], tuple(shape), input.dtype)
 
 
+@rule("gelu_backward")
+def gelu_backward(make: Maker, g: Array, input: Array, approximate: str = "none") -> Array:
+    if approximate != "none" or input.dtype not in ("float32", "float64"):
+        raise Unsupported("the other form of gelu")
+    return make.point("mul", g, make.float_point("gelu_slope", input))
+
+
 # -- attention -------------------------------------------------------------------------------------------------------
 
 

@@ -267,7 +267,12 @@ def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
         return DIRECT[name](make, *args, **kwargs)
     if name in RULES:
         unwrapped = [bare(arg) for arg in args]
-        result = RULES[name](make, *unwrapped, **{key: bare(value) for key, value in kwargs.items()})
+        try:
+            result = RULES[name](make, *unwrapped, **{key: bare(value) for key, value in kwargs.items()})
+        except Unsupported:
+            if found is None or found.kind != "composite":
+                raise
+            return body(make, found.function)(*args, **kwargs)
         return symbols(make, result)
     if found is None or found.kind != "composite":
         raise Unsupported(f"no rule for {name}")

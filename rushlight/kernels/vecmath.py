@@ -50,6 +50,10 @@ LOG2_ERFC = (2.364053898418206e-06, -1.9209051970392466e-05, 0.00011149745841976
              -0.015665562823414803, -1.3617507219314575, -7.722285747528076, -11.262853622436523)
 EXP2_SHORT = (0.00015461444854736328, 0.0013400427997112274, 0.009618056938052177, 0.05550327152013779, 0.24022650718688965,
               0.6931471824645996, 1.0)
+# erfc(x) exp(x^2) in x - 2.5, float32
+ERFCX = (1.6400367712776642e-06, -6.402252438419964e-06, 1.4549545085174032e-05, -5.3517273045144975e-05, 0.0002125527389580384,
+         -0.0007390905520878732, 0.0024663459043949842, -0.007999301888048649, 0.02493809349834919, -0.0743476077914238,
+         0.21080636978149414)
 ERFC = {"double": (7.128369744101394e-08, 3.4415685933368833e-07, 7.651113289601767e-08, -1.8019756901272904e-06,
                    -2.297743185563478e-06, 7.552584904662435e-06, 1.8614399214652582e-05, -3.4182236556385346e-05,
                    -0.00012887716606795616, 0.0002283803787666349, 0.0008759154498654104, -0.0026423659642906324,
@@ -360,6 +364,25 @@ def erf(x: Value) -> Value:
     return (size < 1.0).select(near, far.copysign(x))
 
 
+def gelu_slope(x: Value) -> Value:
+    """The derivative of x * cdf(x), cdf the normal distribution: one exponential serves both erf and the density."""
+    kind = x.type.element
+    if kind != "float":
+        u = x * 0.7071067811865476
+        return (erf(u) + 1.0) * 0.5 + x * exp(x * x * -0.5) * 0.3989422804014327
+    u = x * 0.7071067811865476
+    size = abs(u).below(4.0)
+    exponent = (x * x * (-0.5 * LOG2E)).above(-126.0)
+    shifted = exponent + MAGIC[kind]
+    f = exponent - (shifted - MAGIC[kind])
+    scale = ((shifted.bitcast("i32") << 23) + (127 << 23)).bitcast("float")
+    density = f.polynomial(*EXP2_SHORT) * scale
+    near = u.fma((u * u).polynomial(*ERF[kind]), u)
+    far = (-density).fma((size - 2.5).polynomial(*ERFCX), 1.0).copysign(x)
+    share = (size < 1.0).select(near, far)
+    return (x * density).fma(0.3989422804014327, share.fma(0.5, 0.5))
+
+
 def atan_positive(size: Value) -> Value:
     big, middle = size > 2.414213562373095, size > 0.41421356237309503
     numerator = big.select(size.constant(-1.0), middle.select(size - 1.0, size))
@@ -456,7 +479,7 @@ def power(x: Value, y: Value) -> Value:
 # Functions with float32 and float64 forms, and those whose only form is good for double arguments that came from
 # floats (they would overflow or lose too many bits for true doubles, which go to the C library).
 BOTH = {"exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "sin": sin, "cos": cos, "tanh": tanh, "sigmoid": sigmoid,
-        "erf": erf}
+        "erf": erf, "gelu_slope": gelu_slope}
 DOUBLE = {"atan": atan, "asin": asin, "acos": acos, "atan2": atan2}
 THROUGH_DOUBLE = {"tan": tan, "exp2": exp2, "log2": log2, "log10": log10, "sinh": sinh, "cosh": cosh, "asinh": asinh,
                   "acosh": acosh, "atanh": atanh, "pow": power}

@@ -21,6 +21,8 @@ CASES = {
     "softmax": (lambda x: torch.softmax(x, -1), (6, 50)),
     "log_softmax": (lambda x: torch.log_softmax(x, 0), (6, 50)),
     "gelu": (lambda x: F.gelu(x), (6, 50)),
+    "wide gelu": (lambda x: F.gelu(x * 5), (20, 50)),
+    "tanh gelu": (lambda x: F.gelu(x, approximate="tanh"), (6, 50)),
     "activations": (lambda x: F.silu(x) + F.softplus(x) + F.elu(x) + F.relu(x), (6, 50)),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (50,), w, b), (6, 50), (50,), (50,)),
     "linear": (lambda x, w, b: F.relu(F.linear(x, w, b)), (6, 50), (7, 50), (7,)),
