@@ -10,6 +10,7 @@ import gc
 import inspect
 import linecache
 import os
+import re
 import sys
 import types
 from collections import deque
@@ -158,17 +159,14 @@ def describe(chain: list, root: Name | None) -> Holder:
     steps = [step(outer, inner, chain) for outer, inner in zip(reversed(chain), list(reversed(chain))[1:])]
     holding = chain[1] if len(chain) > 1 else None
     filled = isinstance(holding, CONTAINERS) and not is_namespace(holding, chain)
+    kind = type(holding).__name__ if filled else "attribute" if len(chain) > 1 else "variable"
     if filled:
-        kind = type(holding).__name__
         steps = steps[:-1]  # all that one container holds counts together
-        key: tuple = (id(holding),)
-    else:
-        kind = "attribute" if len(chain) > 1 else "variable"
-        key = (id(holding), *steps[-1:], root.name if root else "", root.code if root else None)
     if root is None:
-        return Holder("", f"{kind} that no variable names", "", "", key)
-    path = root.name + "".join(steps)
-    return Holder(path, kind, root.place, find_line(root, chain, last_word(root.name, steps), filled), key)
+        return Holder("", f"{kind} that no variable names", "", "", (id(holding), *steps[-1:]))
+    path = root.name + "".join("[...]" if re.fullmatch(r"\[\d+\]", text) else text for text in steps)  # so do entries of one list
+    line = find_line(root, chain, last_word(root.name, steps), filled or "[...]" in path)
+    return Holder(path, kind, root.place, line, (path, root.file, root.code))
 
 
 def is_namespace(item: Any, chain: list) -> bool:

@@ -63,6 +63,17 @@ def test_an_attribute_is_named(w):
     assert entry.holder == "attribute 'meter.sum'" and "self.sum += loss" in entry.line
 
 
+def test_losses_deep_in_records_count_together(w):
+    log = {"epochs": []}
+    with track_graphs(warn=False) as tracker:
+        for step in range(5):
+            loss = new_loss(w)
+            loss.backward()
+            log["epochs"].append({"step": step, "loss": loss})
+    (entry,) = tracker.report
+    assert entry.holder == "dict 'log['epochs'][...]'" and 'log["epochs"].append(' in entry.line and entry.tensors == 5
+
+
 def test_predictions_kept_without_no_grad_in_a_loop_without_backward(w):
     kept = []
     with track_graphs(warn=False) as tracker:
