@@ -54,6 +54,7 @@ class Meta:
     counter = None  # version counter, on roots and on detached tensors
     base = None  # the root tensor that this one is a view of
     views = None  # weak references to the differentiable views of this root
+    views_limit = 32
     multi = None  # made by an op that returns several views: the op's name
     made_in_no_grad = False
     made_in_function = False
@@ -150,8 +151,9 @@ def as_view(array, source, dtype=None, kind=None):
         if views is None:
             root_meta.views = [weakref(tensor)]
         else:
-            if len(views) & 31 == 31:
+            if len(views) >= root_meta.views_limit:  # twice what was alive: looking for dead ones stays cheap however many live
                 views[:] = [view for view in views if view() is not None]
+                root_meta.views_limit = 2 * len(views) + 32
             views.append(weakref(tensor))
     return tensor
 
