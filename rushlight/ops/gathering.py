@@ -19,14 +19,15 @@ def check_index(name, input, dim, index, limit=None):
     """Raise unless `index` may be used by gather or scatter on `input`; `limit`: the shape it may not exceed anywhere."""
     if not isinstance(index, Tensor):
         raise TypeError(f"{name}(): argument 'index' (position 3) must be Tensor, not {type(index).__name__}")
-    if not index.numel():
+    have, own = index._array.shape, input._array.shape
+    if 0 in have:
         return
     if index._dtype not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
-    if (index.ndim or 1) != (input.ndim or 1):
+    if (len(have) or 1) != (len(own) or 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor" if name == "gather" else
                            "Index tensor must have the same number of dimensions as self tensor")
-    own, have = input.shape or (1,), index.shape or (1,)
+    own, have = own or (1,), have or (1,)
     for at, (size, count) in enumerate(zip(own, have)):
         if at != dim and count > size:
             raise RuntimeError(f"Size does not match at dimension {at} expected index {list(index.shape)} to be no larger than self "

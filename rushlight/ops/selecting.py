@@ -24,6 +24,8 @@ def before(dim):
 
 def check_rows(index, size, text="index out of range in self"):
     if index.size:
+        if index.dtype == np.int64 and index.view(np.uint64).max() < size:  # one look: negative numbers become the largest
+            return
         low, high = index.min(), index.max()
         if low < 0 or high >= size:
             raise IndexError(f"{text}: {low if low < 0 else high} is not in [0, {size - 1}]")
@@ -73,12 +75,13 @@ def index_select(input, dim, index, *, out=None):
     >>> torch.index_select(torch.tensor([1, 2, 3]), 0, torch.tensor([2, 0]))
     tensor([3, 1])
     """
-    dim = wrap_dim(dim, input.ndim)
+    ndim = input._array.ndim
+    dim = wrap_dim(dim, ndim)
     if index._dtype not in INDEX:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
-    if index.ndim > 1:
+    if index._array.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
-    if not input.ndim and index.numel() != 1:
+    if not ndim and index.numel() != 1:
         raise IndexError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
     result = _index_select(input, dim, index)
     if out is not None and out._dtype is not result._dtype:
@@ -283,7 +286,7 @@ def masked_place(input, mask):
 @primitive(grad=dict(input=lambda g, mask, input_shape: sum_to_size(_masked_fill(g, mask, 0), input_shape)), tensors=("input", "mask"), where="",
            node="MaskedFillBackward0", family="pointwise_mask")
 def _masked_fill(input, mask, value):
-    return np.where(mask, np.asarray(value).astype(input.dtype), input)
+    return np.where(mask, value, input)
 
 
 @primitive(grad=dict(input=lambda g, mask, input_shape: sum_to_size(_masked_fill(g, mask, 0), input_shape),
@@ -303,14 +306,15 @@ def masked_fill(input, mask, value):
     """
     if mask._dtype is not dtypes.bool:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {C_DTYPES.get(mask._dtype.name, mask._dtype.name)}")
-    broadcast_shapes(input._array.shape, mask._array.shape)
+    if input._array.shape != mask._array.shape:
+        broadcast_shapes(input._array.shape, mask._array.shape)
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
         if not can_cast(value._dtype, input._dtype):
             raise RuntimeError(f"value cannot be converted to type {C_DTYPES.get(input._dtype.name, input._dtype.name)} without overflow")
         return _masked_fill_tensor(input, mask, value)
-    return _masked_fill(input, mask, number_for(input, value).item() if input._dtype.native else value)
+    return _masked_fill(input, mask, value if type(value) is float and input._dtype.fast_float else number_for(input, value))
 
 
 C_DTYPES = {"float32": "float", "float64": "double", "int64": "long int", "uint8": "unsigned char", "int32": "int"}

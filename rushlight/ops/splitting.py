@@ -3,10 +3,15 @@ import operator
 
 import numpy as np
 
+from ..core import modes
 from ..core.size import wrap_dim
-from ..tensor import Tensor
+from ..tensor import OutputEdge, Parameter, Tensor, as_view, tick
+from .dispatch import node_outputs
+from .generate import materialise
 from .record import composite, primitive
 from .view import _slice
+
+flags, grad_enabled = modes.flags, modes.grad_enabled
 
 builtin_sum = __builtins__["sum"] if isinstance(__builtins__, dict) else __builtins__.sum
 
@@ -14,6 +19,32 @@ builtin_sum = __builtins__["sum"] if isinstance(__builtins__, dict) else __built
 def multi_view(grad, node, where="", outputs=2):
     """A view op whose kernel gives a list of views; the number of outputs is that of each call."""
     return primitive(grad=dict(input=grad), node=node, where=where, view=True, family="view", outputs=outputs)
+
+
+def several(function, pieces, input, *values):
+    """The views `pieces` of input as a multi-view op gives them: straight where input is plain, else by the op itself."""
+    op, kind, dtype = function.op_record, type(input), input._dtype
+    if flags["special"] or kind is not Tensor and kind is not Parameter or not dtype.fast:
+        return function(input, *values)
+    array = input._array
+    name = VIEWS[op.name]
+    tensors = [as_view(piece, input, dtype, name) for piece in pieces(array, *values)]
+    if input._requires_grad and grad_enabled():
+        if op.classes is None:
+            materialise(op)
+        node = op.classes[1]()
+        node.edges, node.metas, node.compute = (input._node or input,), [(array.shape, array.dtype)], dtype
+        node.input_shape, node.rare = array.shape, None
+        for field, value in zip(op.params[1:], values):
+            setattr(node, field, value)
+        node.seq = tick()
+        for number, tensor in enumerate(tensors):
+            tensor._requires_grad, tensor._node = True, OutputEdge(node, number)
+        node_outputs(node, len(tensors))
+    return tuple(tensors)
+
+
+VIEWS = {"_split": "Split", "_split_with_sizes": "SplitWithSizes", "_unbind": "Unbind"}
 
 
 @composite("")
@@ -72,7 +103,7 @@ def split(tensor, split_size_or_sections=None, dim=0, **named):
     total = tensor._array.shape[dim]
     if size == 0 and total:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}")
-    return _split(tensor, equal_sizes(total, size), dim)
+    return several(_split, parts, tensor, equal_sizes(total, size), dim)
 
 
 @composite("torch method")
@@ -93,7 +124,7 @@ def split_with_sizes(input, split_sizes, dim=0):
     if builtin_sum(sizes) != total:
         raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {total} (input tensor's size at dimension {dim}), but got "
                            f"split_sizes={list(sizes)}")
-    return _split_with_sizes(input, sizes, dim)
+    return several(_split_with_sizes, parts, input, sizes, dim)
 
 
 @composite("torch method")
@@ -135,7 +166,7 @@ def chunk(input, chunks, dim=0):
     size = -(-total // chunks)
     if size == 0:
         return _split_with_sizes(input, (0,) * chunks, dim)
-    return _split(input, equal_sizes(total, size), dim)
+    return several(_split, parts, input, equal_sizes(total, size), dim)
 
 
 @composite("torch method")
@@ -159,8 +190,12 @@ def unbind_backward(gs, shape, dim):
 
 @multi_view(lambda gs, input_shape, dim: unbind_backward(gs, input_shape, dim), "UnbindBackward0")
 def _unbind(input, dim):
+    return slices(input, dim)
+
+
+def slices(array, dim):
     before = (slice(None),) * dim
-    return [input[(*before, at, ...)] for at in range(input.shape[dim])]
+    return [array[(*before, at, ...)] for at in range(array.shape[dim])]
 
 
 @composite("torch method")
@@ -174,7 +209,7 @@ def unbind(input, dim=0):
     if not input.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
-    return _unbind(input, dim) if input._array.shape[dim] else ()
+    return several(_unbind, slices, input, dim) if input._array.shape[dim] else ()
 
 
 def iterate(self):
