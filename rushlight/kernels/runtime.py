@@ -510,6 +510,10 @@ class Spare:
             self.kept.append(array)
 
 
+class Misfit(ValueError):
+    """An input of another shape or dtype than the program was compiled for; nothing was computed."""
+
+
 class IndexFault(IndexError):
     """A program met an index out of range; its results are void. The caller runs the graph eagerly for the op's own error."""
 
@@ -566,7 +570,7 @@ class Program:
         fitted = []
         for i, (array, (shape, strides, dtype)) in enumerate(zip(arrays, self.inputs, strict=True)):
             if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
-                raise ValueError(f"a compiled program expects input {i} to be {dtype}{list(shape)}, "
+                raise Misfit(f"a compiled program expects input {i} to be {dtype}{list(shape)}, "
                                  f"got {getattr(array, 'dtype', type(array))}{list(getattr(array, 'shape', ()))}")
             if array.strides != strides or array.dtype is not dtype:
                 fresh = laid_out(shape, strides, dtype)
