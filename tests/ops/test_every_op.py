@@ -66,7 +66,7 @@ def strided(tensor):
     return view
 
 
-LAYOUT_DEPENDENT = {"as_strided", "overlapping as_strided", "as_strided_scatter", "view", "view_as", "view as complex"}
+LAYOUT_DEPENDENT = {"as_strided_scatter into a transpose", "as_strided", "overlapping as_strided", "as_strided_scatter", "view", "view_as", "view as complex"}
 
 
 @pytest.mark.parametrize("label, call, specs", [row for row in ROWS if row[0] not in LAYOUT_DEPENDENT],
@@ -111,6 +111,16 @@ def test_what_is_drawn_has_no_gradient(name):
         assert x.grad is None or not x.grad.any()
 
 
+def test_gamma_and_dirichlet_samples_have_pathwise_gradients():
+    torch.manual_seed(0)
+    a = torch.full((20_000,), 2.0, dtype=torch.float64, requires_grad=True)
+    torch._standard_gamma(a).sum().backward()
+    assert abs(a.grad.mean().item() - 1) < 0.03, "the mean of the samples is a, so the mean of their derivatives is 1"
+    c = torch.ones(5, 3, dtype=torch.float64, requires_grad=True)
+    torch._sample_dirichlet(c).sum().backward()
+    assert c.grad.abs().max().item() < 1e-9, "the parts sum to 1 whatever the parameters are"
+
+
 def test_rrelu_in_training_uses_the_slopes_that_it_drew():
     x = (-torch.ones(1000, dtype=torch.float64)).requires_grad_()
     y = torch.nn.functional.rrelu(x, 0.1, 0.3, training=True)
@@ -119,8 +129,8 @@ def test_rrelu_in_training_uses_the_slopes_that_it_drew():
 
 
 # Records whose rule no sample reaches, each with the reason.
-UNREACHED = dict.fromkeys(["_border_pad", "_resample", "embedding_rows"], "the rule of a second derivative: third derivatives only") \
-    | dict.fromkeys([*RANDOM, "_rrelu"], "random: see the two tests above")
+UNREACHED = dict.fromkeys(["_border_pad", "_resample", "embedding_rows", "as_strided_of"], "the rule of a second derivative: third derivatives only") \
+    | dict.fromkeys([*RANDOM, "_rrelu", "_standard_gamma", "_sample_dirichlet"], "random: see the tests above")
 
 
 def test_every_rule_is_reached():
