@@ -9,6 +9,7 @@ from typing import Any
 from ..nn.module import Module
 from .dispatch import Compiled, everything
 from .module import OptimizedModule
+from .native import compile_native
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 backends: dict[str, Callable] = {}
@@ -19,7 +20,8 @@ def run_graph(module: Any, example_inputs: list) -> Callable:
     return module.forward
 
 
-backends.update({name: run_graph for name in ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")})
+backends.update({name: run_graph for name in ("eager", "aot_eager", "aot_eager_decomp_partition")})
+backends["inductor"] = compile_native
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
