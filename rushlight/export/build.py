@@ -16,7 +16,7 @@ from ..nn.module import Module
 from ..ops import functional as nn_functional
 from ..tensor import Tensor
 from .checks import Checks, Input, SizeSymbol
-from .dims import Root, Sizes, UserError
+from .sizes import Root, Sizes, UserError
 from .program import ExportedProgram, check_true, switch_mode
 from .prove import prove
 from .signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument,
@@ -166,11 +166,11 @@ class Builder:
             if isinstance(leaf, Tensor):
                 self.describe(node, leaf)
                 shape = tuple(self.size(at, dim, size) for dim, size in enumerate(leaf._array.shape))
-                self.inputs.append(Input(node.name, leaf._dtype, shape))
+                self.inputs.append(Input(name, leaf._dtype, shape))
                 specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
                 self.nodes[tracer.by_leaf[at].node] = node
             else:
-                self.inputs.append(Input(node.name, value=leaf))
+                self.inputs.append(Input(name, value=leaf))
                 specs.append(InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, leaf), None))
                 if not (leaf is None or type(leaf) in (int, float, bool, str, complex)):
                     raise UserError(f"Unsupported input type {type(leaf)}. Export supports tensors, numbers, strings and None, in tuples, lists, dicts.")
@@ -194,7 +194,7 @@ class Builder:
                 for key, item in zip(getattr(value, "_fields", range(len(value))), value):
                     walk(item, f"{name}_{key}")
             else:
-                found.append(name)
+                found.append("".join(char if char.isalnum() or char == "_" else "_" for char in name))
         for (name, _), value in zip(self.names, (*self.args, *self.kwargs.values())):
             walk(value, name)
         return found

@@ -296,7 +296,7 @@ def decode_program(value: Any, tensors: dict[str, Tensor]) -> tuple:
         need(type(target) is str and (item["kind"] == "constant_tensor", target) in tensors, f"a tensor for {str(target)[:60]!r}")
         specs.append(InputSpec(kinds[item["kind"]], TensorArgument(item["name"]), target, item.get("persistent")))
     for item in value["inputs"]:
-        need(type(item) is dict and identifier(item.get("name")), "an input with a name")
+        need(type(item) is dict and type(item.get("name")) is str and IDENTIFIER.match(item["name"]), "an input with a name")
         if "value" in item:
             constant = decode(item["value"], {})
             inputs.append(Input(item["name"], value=constant))
@@ -309,7 +309,13 @@ def decode_program(value: Any, tensors: dict[str, Tensor]) -> tuple:
                  and size[1] > 0 and type(size[2]) is int, f"the sizes of {item['name']}")
         inputs.append(Input(item["name"], DTYPES[item["dtype"]], tuple(size if type(size) is int else tuple(size) for size in shape)))
         specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(item["name"]), None))
-    need([spec.arg.name for spec in specs] == placeholders, "a placeholder for every input, in order")
+    need(len(specs) == len(placeholders), "a placeholder for every input")
+    for at, name in enumerate(placeholders):  # an input named as a builtin has a node of another name
+        spec = specs[at]
+        if spec.kind is InputKind.USER_INPUT:
+            specs[at] = spec._replace(arg=spec.arg._replace(name=name))
+        else:
+            need(spec.arg.name == name, "placeholders in the order of the state")
     relations = []
     read = {size[0] for item in inputs for size in item.shape or () if type(size) is tuple}
     need(type(value["relations"]) is list, "relations")

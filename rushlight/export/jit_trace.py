@@ -19,7 +19,7 @@ from ..graph.node import RANDOM
 from ..nn.module import Module
 from ..tensor import Tensor
 from .build import Builder, argument_names, fresh
-from .dims import Sizes, UserError
+from .sizes import Sizes, UserError
 from .jit_module import TracedFunction, TracedModule, deprecated
 from .trace import ExportPolicy, ExportTracer, trace_module
 

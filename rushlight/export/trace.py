@@ -5,6 +5,7 @@ user's words, or a relation between sizes that the program checks on every call.
 """
 
 import sys
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ from ..core import modes
 from ..core.generator import default_generator
 from ..core.pytree import children_of, tree_map
 from ..tensor import Tensor, wrap
-from .dims import Sizes, UserError, Use
+from .sizes import Sizes, UserError, Use
+from .targets import name_of
 
 
 def entry(module: Any, args: tuple, kwargs: dict) -> Any:
@@ -71,6 +73,7 @@ class ExportTracer(Tracer):
         super().__init__(point, policy, stops)
         self.relations: list[tuple] = []  # (operator name, left, right, answer, line)
         self.by_leaf: dict[int, Traced] = {}
+        self.counted: Any = None  # the dim whose size gives the number of parts, while such an op is recorded
         self.unknown: set = set()  # nodes whose sizes depend on values
 
     def load_all(self, value: Any) -> Any:
@@ -142,6 +145,25 @@ class ExportTracer(Tracer):
             raise Break("Could not guard on data-dependent expression", "a size depends on the values of a tensor")
         return super().shape_of(value)
 
+    def fix_sizes(self, value: Any) -> None:
+        """Only the size that decides how many parts there are; None: all sizes."""
+        dim = self.counted
+        if dim == "none" or type(value) is not Traced:
+            return
+        if type(dim) is int and value.stand_in.dim():
+            size = self.shape_of(value)[dim]
+            if type(size) is Symbol:
+                size.concrete()
+            return
+        super().fix_sizes(value)
+
+    def iterate_tensor(self, value: Tensor) -> Any:
+        before, self.counted = self.counted, 0
+        try:
+            return super().iterate_tensor(value)
+        finally:
+            self.counted = before
+
     # -- what depends on values --------------------------------------------------------------------------------------
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
@@ -151,6 +173,10 @@ class ExportTracer(Tracer):
             if value.stand_in.numel() != 1:
                 return value.stand_in.item()  # raises
             return self.call_op(Tensor.reshape, (self.call_op(Tensor.detach, (value,), {}), ()), {})
+        if isinstance(function, FunctionType) and (str(function.__module__).startswith("rushlight.ops.") and name_of(function) is None or any(
+                hasattr(self.value(arg), "named_parameters") for arg in (*args, *kwargs.values()))):
+            return self.value(self.follow(function, args, kwargs))  # a part of ours that is no op, or a module as an argument
+        before, self.counted = self.counted, counted_dim(name, args, kwargs)
         try:
             result = super().call_op(function, args, kwargs)
         except Break as signal:
@@ -164,6 +190,8 @@ class ExportTracer(Tracer):
             result = self.record(function, args, kwargs, result, seen)
             tree_map(lambda leaf: self.unknown.add(leaf.node) if type(leaf) is Traced else None, result)
             return result
+        finally:
+            self.counted = before
         if self.unknown and name not in ("size", "numel"):
             tree_map(lambda leaf: self.mark(leaf), result)
         return result
@@ -189,6 +217,17 @@ class ExportTracer(Tracer):
                 key: self.resolved(item) for key, item in value.items()}
         items = [self.resolved(item) for item in children]
         return kind(*items) if isinstance(value, tuple) and hasattr(value, "_fields") else kind(items)
+
+
+def counted_dim(name: str, args: tuple, kwargs: dict) -> Any:
+    """The dim whose size decides how many results an op has; "none" where no size does."""
+    place = {"split": 2, "chunk": 2, "tensor_split": 2, "split_with_sizes": 2, "unsafe_chunk": 2, "unsafe_split": 2, "unbind": 1}.get(name)
+    if name in ("broadcast_tensors", "meshgrid", "is_contiguous"):
+        return "none"
+    if place is None:
+        return 0 if name == "__iter__" else None
+    dim = kwargs.get("dim", args[place] if len(args) > place else 0)
+    return dim if type(dim) is int else None
 
 
 def explain(signal: Break) -> str:

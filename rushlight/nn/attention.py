@@ -123,8 +123,10 @@ class MultiheadAttention(Module):
         swap = self.batch_first and query.dim() == 3
         if swap:
             # Equal inputs stay one object: the projection is then one product.
-            moved: dict[int, Tensor] = {}
-            query, key, value = [moved.setdefault(id(x), x.transpose(1, 0)) for x in (query, key, value)]
+            first, second = query, key
+            query = query.transpose(1, 0)
+            key = query if key is first else key.transpose(1, 0)
+            value = query if value is first else key if value is second else value.transpose(1, 0)
         separate: dict[str, Any] = {}
         if not self._qkv_same_embed_dim:
             separate = {

@@ -1,0 +1,204 @@
+"""`export.export`: what a program keeps, what it refuses, and in which words."""
+import pytest
+
+import rushlight as torch
+from rushlight.export import Dim, UserError, export
+
+nn = torch.nn
+
+
+def module_of(function, **state):
+    """A module whose forward is `function(self, ...)`."""
+    made = type("Made", (nn.Module,), {"forward": function})()
+    for name, value in state.items():
+        if isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter):
+            made.register_buffer(name, value)
+        else:
+            setattr(made, name, value)
+    return made
+
+
+def test_signature_and_state():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(3, 2)
+            self.register_buffer("steps", torch.zeros(()))
+            self.register_buffer("scratch", torch.zeros(2), persistent=False)
+            self.table = torch.ones(2)
+
+        def forward(self, x, options, n=3):
+            self.steps += 1
+            return torch.tanh(self.lin(x)) + self.steps + options["k"] + self.table + self.scratch, n
+
+    net = Net()
+    program = export(net, (torch.ones(4, 3), {"k": torch.ones(2)}))
+    signature = program.graph_signature
+    assert signature.parameters == ("lin.weight", "lin.bias")
+    assert signature.buffers == ("steps", "scratch")
+    assert signature.lifted_tensor_constants == ("table",)
+    assert signature.user_inputs == ("x", "options_k")
+    assert signature.buffers_to_mutate == {"b_steps": "steps"}
+    assert signature.user_outputs[1] == 3
+    assert sorted(program.state_dict) == ["lin.bias", "lin.weight", "steps"]
+    assert net.steps == 0
+    assert "(3" not in program.graph_module.code and "placeholder" in str(program.graph.nodes[0].format_node())
+
+
+def test_tied_parameters_stay_tied():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    net[1].weight = net[0].weight
+    program = export(net, (torch.ones(1, 2),))
+    assert program.graph_signature.parameters == ("0.weight", "0.bias", "1.bias")
+    module = program.module()
+    assert sorted(module.state_dict()) == sorted(net.state_dict())
+    assert module.get_parameter("1.weight") is module.get_parameter("0.weight")
+
+
+def test_buffer_assigned_and_written():
+    def forward(self, x):
+        self.count = self.count + 1
+        self.mean.mul_(0.5).add_(x.mean() * 0.5)
+        return x * self.count
+
+    net = module_of(forward, count=torch.zeros(()), mean=torch.zeros(()))
+    module = export(net, (torch.ones(2),)).module()
+    module(torch.ones(2))
+    out = module(torch.full((2,), 2.0))
+    assert out.tolist() == [4.0, 4.0]
+    assert module.state_dict()["count"] == 2 and module.state_dict()["mean"] == 1.25
+    assert net.count == 0 and net.mean == 0
+
+
+def test_plain_attribute_is_kept_or_refused():
+    def forward(self, x):
+        self.last = x * 2
+        return x + self.last
+
+    net = module_of(forward)
+    net.last = torch.zeros(2)
+    with pytest.warns(UserWarning, match="The tensor attribute self.last was assigned during export"):
+        program = export(net, (torch.ones(2),))
+    program(torch.ones(2))
+    assert program.constants["last"].tolist() == [2.0, 2.0]
+
+    def counts(self, x):
+        self.calls += 1
+        return x
+
+    net = module_of(counts)
+    net.calls = 0
+    with pytest.raises(UserError, match="self.calls was assigned during export"):
+        export(net, (torch.ones(2),))
+
+    def appends(self, x):
+        self.history.append(1)
+        return x
+
+    net = module_of(appends)
+    net.history = []
+    with pytest.raises(UserError, match="changes a list from outside"):
+        export(net, (torch.ones(2),))
+
+
+def test_data_dependent_branch_names_line_and_ways_out():
+    def forward(self, x):
+        if x.sum() > 3:
+            return x * 2
+        return x
+
+    with pytest.raises(UserError) as info:
+        export(module_of(forward), (torch.ones(2),))
+    text = str(info.value)
+    assert text.startswith("Could not guard on data-dependent expression")
+    assert "if x.sum() > 3:" in text and "test_build.py" in text
+    assert "torch.cond" in text and "torch.while_loop" in text and "torch.where" in text
+
+
+def test_cond_with_autograd():
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda t: (t * self.w).sin(), lambda t: t - self.w, (x,))
+
+    net = module_of(forward, w=nn.Parameter(torch.tensor([2.0, 3.0])))
+    module = export(net, (torch.ones(2),)).module()
+    for x in (torch.tensor([0.5, 1.0]), torch.tensor([-0.5, -1.0])):
+        module.zero_grad()
+        net.zero_grad()
+        module(x).sum().backward()
+        net(x).sum().backward()
+        assert torch.equal(module.w.grad, net.w.grad)
+
+
+def test_while_loop():
+    def forward(self, x):
+        return torch.while_loop(lambda i, y: y.sum() < 10, lambda i, y: (i + 1, y * 2 + self.b), (torch.tensor(0), x))
+
+    net = module_of(forward, b=torch.ones(2))
+    program = export(net, (torch.ones(2),))
+    for x in (torch.ones(2), torch.full((2,), 7.0)):
+        got, want = program(x), net(x)
+        assert [item.tolist() for item in got] == [item.tolist() for item in want]
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_modes_of_the_caller_stay(mode):
+    def forward(self, x):
+        with torch.no_grad():
+            y = x * 2
+        return x * y
+
+    module = export(module_of(forward), (torch.ones(2),)).module()
+    x = torch.ones(2, requires_grad=True)
+    with torch.set_grad_enabled(mode):
+        out = module(x)
+        assert torch.is_grad_enabled() is mode and out.requires_grad is mode
+    if mode:
+        out.sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_values_and_masks():
+    def forward(self, x):
+        return x[x > 0].sum() * x.max().item()
+
+    program = export(module_of(forward), (torch.ones(3),))
+    assert program(torch.tensor([1.0, -1.0, 4.0])) == 20.0
+
+
+def test_arguments_by_name():
+    def forward(self, x, y=None, *, scale=1.0):
+        return (x + y) * scale
+
+    program = export(module_of(forward), (torch.ones(2),), {"y": torch.ones(2), "scale": 2.0})
+    assert program(torch.ones(2), scale=2.0, y=torch.zeros(2)).tolist() == [2.0, 2.0]
+    assert program(x=torch.ones(2), scale=2.0, y=torch.zeros(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(AssertionError, match="Guard failed: scale == 2.0"):
+        program(torch.ones(2), y=torch.zeros(2), scale=3.0)
+    with pytest.raises(ValueError, match="Trying to flatten user inputs with exported input tree spec"):
+        program(torch.ones(2))
+
+
+def test_training_mode_is_fixed():
+    module = export(nn.Dropout(0.5), (torch.ones(8),)).module()
+    with pytest.raises(NotImplementedError, match=r"train\(\)"):
+        module.train()
+    with pytest.raises(NotImplementedError, match=r"eval\(\)"):
+        module.eval()
+
+
+def test_exporting_is_seen():
+    def forward(self, x):
+        return x + 1 if torch.compiler.is_exporting() else x
+
+    assert export(module_of(forward), (torch.zeros(1),))(torch.zeros(1)) == 1
+
+
+def test_wrong_use():
+    with pytest.raises(ValueError, match="Expected `mod` to be an instance of"):
+        export(lambda x: x, (torch.ones(1),))
+    with pytest.raises(UserError, match="Expecting `args` to be a tuple"):
+        export(nn.ReLU(), torch.ones(1))
+    with pytest.raises(TypeError, match="missing a required argument"):
+        export(nn.ReLU(), ())
+    with pytest.raises(UserError, match="its top-level keys must be the arg names"):
+        export(nn.ReLU(), (torch.ones(1),), dynamic_shapes={"q": {0: Dim("b")}})
