@@ -4,15 +4,13 @@ import functools
 import numpy as np
 
 from ..core import dtypes
-from ..core.size import product, sizes_from, wrap_dim, wrap_dims
+from ..core.size import sizes_from, wrap_dim, wrap_dims
 from ..tensor import Tensor, wrap
 from .creation import made, numpy_dtype_of
 from .dispatch import scalar_name
-from .gathering import add_rows
-from .joining import stack
 from .record import composite, primitive
-from .shaping import _diagonal, diagonal, narrow_copy
-from .view import _slice, expand, reshape, select, transpose, unsqueeze
+from .shaping import _diagonal, diagonal
+from .view import _slice, expand, reshape, select, transpose
 
 
 @primitive(grad=dict(input=lambda g, dims: _flip(g, dims)), where="", node="FlipBackward0", family="gather")

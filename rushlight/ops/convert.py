@@ -2,7 +2,8 @@
 import numpy as np
 
 from ..core import dtypes, modes
-from ..core.devices import device as Device, require_cpu
+from ..core.devices import device as Device
+from ..core.devices import require_cpu
 from ..tensor import PLAIN, InferenceTensor, Tensor, bump, counter_of, meta_of
 from .dispatch import check_written, inplace, write_out
 from .record import composite, primitive

@@ -7,8 +7,8 @@ from ..core.errors import OutOfMemoryError
 from ..core.promotion import number_dtype, promote_types
 from ..core.size import sizes_from
 from ..tensor import Tensor, asarray, wrap
-from .meta import to_meta
 from .convert import laid_out
+from .meta import to_meta
 from .record import composite
 
 DEPTH = 64  # nesting of lists that `tensor` follows

@@ -6,10 +6,9 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.size import wrap_dim
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor
 from .aggregation import exact
-from .dispatch import scalar_name
-from .indexing import add_rows, number_for
+from .indexing import number_for
 from .record import composite, primitive
 
 # gather and scatter: the index has the rank of the input.
@@ -276,7 +275,7 @@ def _scatter_reduce(input, dim, index, src, reduce, include_self):
 @composite("")
 def reduce_counts(input, dim, index, include_self):
     """How many values were reduced into each element, at least 1."""
-    ones = ones_like(index) * 1.0
+    ones_like(index) * 1.0
     count = _scatter_add(input * 0 + (1.0 if include_self else 0.0), dim, index, gather(input * 0 + 1, dim, index))
     return where(count < 1, ones_like(count), count)
 

@@ -1,17 +1,15 @@
 """More ways to make tensors: like a given one (new_zeros, ...), from buffers and DLPack, with given strides, ranges, powers."""
-import operator
 import warnings
 
 import numpy as np
 
 from ..core import devices, dtypes, modes
-from ..core.size import product, sizes_from
+from ..core.size import sizes_from
 from ..tensor import Tensor, wrap
 from .convert import _filled, copied
 from .creation import allocate, array_from, from_numpy, made, number_array, numpy_dtype_of, plain_number, range_count, wrapped
 from .joining import stack
 from .record import apart, composite
-from .view import as_strided
 
 # Like a given tensor.
 

@@ -2,14 +2,13 @@
 import numpy as np
 
 from ..core import dtypes
-from ..core.size import product, wrap_dim, wrap_dims
-from ..tensor import Tensor
+from ..core.size import wrap_dim, wrap_dims
+from .aggregation import finish, spread_dims
 from .decompositions import linalg_svdvals
 from .dispatch import scalar_name
 from .pointwise import where
 from .record import composite, primitive
 from .reduction import sum
-from .aggregation import finish, spread_dims
 from .view import _permute, reshape, unsqueeze
 
 
@@ -95,8 +94,8 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
         dims = (0, 1) if dim is None and input.ndim == 2 else tuple(dim) if isinstance(dim, (tuple, list)) else None
         if dims is None or len(dims) != 2:
             raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}" if dim is not None else
-                               f"linalg.matrix_norm: The input tensor A must have at least 2 dimensions." if input.ndim < 2 else
-                               f"linalg.matrix_norm: dim must be a 2-tuple")
+                               "linalg.matrix_norm: The input tensor A must have at least 2 dimensions." if input.ndim < 2 else
+                               "linalg.matrix_norm: dim must be a 2-tuple")
         dims = wrap_dims(dims, input.ndim)
         if dtype is not None:
             input = input.to(dtype)

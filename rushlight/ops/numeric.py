@@ -2,13 +2,11 @@
 import numpy as np
 
 from ..core import dtypes
-from ..core.promotion import result_dtype
-from ..tensor import Tensor, wrap
-from .complex import imag, real
+from ..tensor import Tensor
+from .aggregation import finish
 from .dispatch import result_type_of, scalar_name, write_out
 from .pointwise import mul
 from .record import composite, pointwise, primitive
-from .aggregation import finish
 
 
 def question(name, kernel, text, example, where="torch method"):
@@ -239,7 +237,7 @@ def frexp(input, *, out=None):
     tensor([2], dtype=torch.int32)
     """
     if not input._dtype.is_floating_point:
-        raise RuntimeError(f"torch.frexp() only supports floating-point dtypes")
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     result = result_type_of("frexp", ("mantissa", "exponent"))((_mantissa(input), _exponent(input)))
     return result if out is None else write_out(out, result)
 

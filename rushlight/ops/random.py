@@ -1,11 +1,13 @@
 """Random tensors: factories and in-place fills over core/sampling, and the generator that the public sees."""
 import numpy as np
 
-from ..core import dtypes, generator as core_generator, modes, normal as core_normal, rejection, sampling
+from ..core import dtypes, modes, rejection, sampling
+from ..core import generator as core_generator
+from ..core import normal as core_normal
 from ..core.size import broadcast_shapes, sizes_from
 from ..tensor import Tensor, bump, wrap
 from .creation import allocate, made, numpy_dtype_of
-from .dispatch import check_inplace, check_written, rebase, scalar_name
+from .dispatch import check_inplace, check_written, scalar_name
 from .record import composite, primitive
 
 

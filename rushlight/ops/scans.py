@@ -1,17 +1,17 @@
 """Running results along a dim: cumsum, cumprod, cummax, cummin, logcumsumexp; differences and integrals."""
 import numpy as np
 
-from ..core import dtypes, modes
+from ..core import dtypes
 from ..core.size import wrap_dim
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor
+from .aggregation import finish
 from .dispatch import result_type_of, scalar_name, write_out
 from .extrema import refuse_complex
 from .gathering import taken
-from .pointwise import logaddexp_kernel, logical_xor, where
 from .joining import cat
+from .pointwise import logaddexp_kernel, logical_xor, where
 from .record import composite, primitive
-from .aggregation import finish
-from .view import _slice, select, unsqueeze
+from .view import _slice
 
 
 @primitive(grad=dict(input=lambda g, dim: reversed_cumsum(g, dim)), where="", node="CumsumBackward0", family="scan")
@@ -300,7 +300,7 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
     if len(set(dims)) != len(dims):
         raise RuntimeError("dim appears multiple times in the list of dims")
     if edge_order not in (1, 2):
-        raise RuntimeError(f"torch.gradient only supports edge_order=1 and edge_order=2.")
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(steps) != len(dims):
         raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'self.dim() = {input.ndim}', "

@@ -1,13 +1,13 @@
 """Counting and looking up: searchsorted, bucketize, bincount, histograms, unique, isin."""
 import numpy as np
 
-from ..core import dtypes, modes
+from ..core import dtypes
 from ..core.errors import OutOfMemoryError
 from ..core.size import wrap_dim
 from ..tensor import Tensor, wrap
+from .aggregation import finish
 from .dispatch import result_type_of, scalar_name, write_out
 from .record import composite
-from .aggregation import finish
 
 # Places in sorted sequences.
 

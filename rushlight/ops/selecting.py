@@ -4,9 +4,9 @@ import numpy as np
 from ..core import dtypes
 from ..core.promotion import can_cast
 from ..core.size import broadcast_shapes, product, wrap_dim
-from ..tensor import Tensor, bump, wrap
-from .dispatch import check_written, inplace, scalar_name
-from .gathering import add_along, gather
+from ..tensor import Tensor, wrap
+from .dispatch import inplace, scalar_name
+from .gathering import gather
 from .indexing import add_rows, number_for
 from .pointwise import where
 from .record import composite, primitive

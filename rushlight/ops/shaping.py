@@ -8,15 +8,29 @@ import warnings
 import numpy as np
 
 from ..autograd.node import alias as same_history
-from ..core.size import infer_size, product, sizes_from, wrap_dim, wrap_dims
-from ..tensor import Tensor, bump, counter_of, meta_of, storage_array
+from ..core.size import infer_size, product, sizes_from, wrap_dim
+from ..tensor import Tensor, bump, storage_array
 from .complex import conj
 from .convert import _clone
 from .dispatch import check_inplace
 from .record import composite, primitive
 from .splitting import split_with_sizes, unbind
-from .view import (_expand, _permute, _slice, _squeeze, as_strided, expand, permute, reshape, restrided, select, squeeze, t, transpose, unsqueeze, view,
-                   view_op)
+from .view import (
+    _permute,
+    _slice,
+    as_strided,
+    expand,
+    permute,
+    reshape,
+    restrided,
+    select,
+    squeeze,
+    t,
+    transpose,
+    unsqueeze,
+    view,
+    view_op,
+)
 
 
 def dims_list(dims):

@@ -8,13 +8,12 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import wrap_dim
 from ..tensor import Tensor, wrap
-from .creation import linspace
-from .dispatch import result_type_of, scalar_name, write_out
+from .aggregation import finish
+from .dispatch import result_type_of, write_out
 from .extrema import check_not_empty, picker, refuse_complex, share_evenly
 from .gathering import gather, taken
 from .pointwise import ceil, floor, lerp, where
 from .record import composite, primitive
-from .aggregation import finish
 from .view import _permute, reshape, unsqueeze
 
 

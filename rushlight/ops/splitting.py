@@ -1,8 +1,6 @@
 """Ops that give several views: split, chunk, unbind and their kind. An in-place op on such a view is an error."""
 import operator
 
-import numpy as np
-
 from ..core import modes
 from ..core.size import wrap_dim
 from ..tensor import OutputEdge, Parameter, Tensor, as_view, tick

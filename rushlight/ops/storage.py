@@ -5,7 +5,7 @@ import numpy as np
 
 from ..core import devices, dtypes
 from ..core.size import Size
-from ..tensor import Tensor, asarray, construct, new, storage_array, wrap
+from ..tensor import Tensor, storage_array, wrap
 from .attach import TORCH
 from .convert import cast
 from .creation import array_from
