@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..core import dtypes
+from ..core.size import product
 from ..tensor import Tensor
 from .contraction import C_NAMES
 from .creation import zeros
@@ -17,6 +18,7 @@ from .pointwise import where
 from .record import composite, primitive
 from .shared_work import SharedWork
 
+PIECE = 1 << 16  # scores computed at a time: they stay in the second cache level
 CAUSAL = {}  # (rows, columns, dtype) -> 0 where attention is allowed, else -inf
 gradients = SharedWork()
 
@@ -54,7 +56,46 @@ def attention_weights(query, key, mask, is_causal, scale):
     return scores
 
 
+def pieces(query, key, value, mask):
+    """Slices of the flattened leading dims whose scores fit the cache; None where the operands' leading dims differ."""
+    lead = query.shape[:-2]
+    if mask is not None or key.shape[:-2] != lead or value.shape[:-2] != lead:
+        return None
+    count, size = product(lead), query.shape[-2] * key.shape[-2]
+    step = max(PIECE // max(size, 1), 1)
+    return [slice(low, low + step) for low in range(0, count, step)] if count > step and size else None
+
+
+def rows_of(array):
+    return array.reshape(-1, *array.shape[-2:])
+
+
+def attended(query, key, value, mask, is_causal, scale):
+    parts = pieces(query, key, value, mask)
+    if parts is None:
+        return np.matmul(attention_weights(query, key, mask, is_causal, scale), value)
+    q, k, v = rows_of(query), rows_of(key), rows_of(value)
+    result = np.empty((*q.shape[:2], v.shape[2]), query.dtype)
+    for part in parts:
+        np.matmul(attention_weights(q[part], k[part], None, is_causal, scale), v[part], out=result[part])
+    return result.reshape(*query.shape[:-1], value.shape[-1])
+
+
 def all_gradients(g, query, key, value, mask, is_causal, scale):
+    """The gradients of query, key, value and mask."""
+    parts = pieces(query, key, value, mask)
+    if parts is None:
+        return gradient_piece(g, query, key, value, mask, is_causal, scale)
+    arrays = [rows_of(array) for array in (g, query, key, value)]
+    results = [np.empty(array.shape, array.dtype) for array in arrays[1:]]
+    for part in parts:
+        found = gradient_piece(*(array[part] for array in arrays), None, is_causal, scale)
+        for result, values in zip(results, found):
+            result[part] = values
+    return *(result.reshape(array.shape) for result, array in zip(results, (query, key, value))), None
+
+
+def gradient_piece(g, query, key, value, mask, is_causal, scale):
     weights = attention_weights(query, key, mask, is_causal, scale)
     for_value = np.matmul(weights.swapaxes(-1, -2), g)
     slope = np.matmul(g, value.swapaxes(-1, -2))
@@ -126,7 +167,7 @@ def attention_mask(g, query, key, value, mask, is_causal, scale):
                      value=lambda g, query, key, value, mask, is_causal, scale: attention_value(g, query, key, value, mask, is_causal, scale),
                      mask=lambda g, query, key, value, mask, is_causal, scale: attention_mask(g, query, key, value, mask, is_causal, scale)))
 def _attention(query, key, value, mask=None, is_causal=False, scale=1.0):
-    return np.matmul(attention_weights(query, key, mask, is_causal, scale), value)
+    return attended(query, key, value, mask, is_causal, scale)
 
 
 def check_attention(query, key, value, attn_mask):
