@@ -16,6 +16,7 @@ from .core.layouts import (channels_last, channels_last_3d, contiguous_format, l
 from .core.modes import enable_grad, get_default_dtype, inference_mode, no_grad, set_default_dtype, set_grad_enabled
 from .core.promotion import can_cast, promote_types
 from .core.size import Size
+from .ops import generate
 from .tensor import Tensor
 
 __version__ = "0.1.0"
@@ -23,6 +24,15 @@ is_grad_enabled, is_inference_mode_enabled = modes.grad_enabled, modes.inference
 inf, nan, pi, e, newaxis = ops.INF, ops.NAN, ops.PI, ops.E, None
 globals().update(ops.TORCH)
 
+
+
+def on_all_cores(op, *args):
+    """The first large array of an eager op: the kernels load, and take this function's place."""
+    importlib.import_module(".kernels.eager", __name__).install()
+    return generate.NAMES["on_all_cores"](op, *args)
+
+
+generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
     "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed", "distributions", "export", "fft", "func", "jit", "linalg", "mps",

@@ -230,6 +230,8 @@ class Pool:
         self.memory[PARALLEL] = self.library.address("parallel")
         libc = ctypes.CDLL(None)
         libc.sem_init(ctypes.c_void_p(self.address + 8 * SEMAPHORE), 0, 0)
+        self.parallel = self.library.function("parallel", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+                                              ctypes.c_int64)
         self._wake = self.library.function("wake", None, ctypes.c_void_p, ctypes.c_int64)
         loop = self.library.function("worker", None, ctypes.c_void_p)
         self.memory[WORKERS] = threads - 1

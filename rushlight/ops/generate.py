@@ -5,6 +5,7 @@ Nothing is generated at import: an op's function starts as a stub whose `__code_
 and pdb show them; `source(op)` returns them.  All generated functions share one namespace, `NAMES`.
 """
 import linecache
+import sys
 import types
 
 import numpy as np
@@ -16,6 +17,10 @@ from ..tensor import Parameter, Tensor, asarray, ndarray, new, tick
 NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "Tensor": Tensor, "Parameter": Parameter, "new": new, "tick": tick,
          "ndarray": ndarray, "asarray": asarray, "grad_enabled": modes.grad_enabled, "special": 0, "BOOL": dtypes.bool,
          "BY_NUMPY": dtypes.BY_NUMPY}
+# kernels/eager.py lowers the limit: from then on large arrays of the ops it names go to a kernel on all cores.
+NAMES.update(LARGE=sys.maxsize, on_all_cores=None)
+CANDIDATES = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul _div "
+                       "maximum minimum _softmax _log_softmax _layer_norm".split())
 modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
 SCALARS = "(kind is float or kind is int)"
 PLAIN = "(type({0}) is Tensor or type({0}) is Parameter)"
@@ -177,9 +182,16 @@ def function_lines(op):
     call = ", ".join(param_array(op, param, optional) for param in op.params)
     body = [f"x_{t} = {t}._array" for t in required]
     body += [f"x_{t} = None if {t} is None else {t}._array" for t in optional]
-    body += ["try:", f"    r = {name}__kernel({call})", "except Exception as error:", f"    return recover({name}__op, {values}, error)"]
+    body += ["try:", f"    r = {kernel_call(op, first, call)}", "except Exception as error:",
+             f"    return recover({name}__op, {values}, error)"]
     body += finish_lines(op, first, optional)
     return [*lines, *("        " + line for line in body), fallback]
+
+
+def kernel_call(op, first, call):
+    """The call of the kernel; asking for the size costs 30 ns, so only ops that have something to gain do."""
+    text = f"{op.name}__kernel({call})"
+    return text if op.name not in CANDIDATES else f"{text} if x_{first}.size < LARGE else on_all_cores({op.name}__op, {call})"
 
 
 def view_lines(op, values):
@@ -272,7 +284,7 @@ def binary_lines(op, out):
     fast = "fast_float" if op.promote == "float" else "fast"
     lines = [f"    if {PLAIN.format(a)} and {guard}:", f"        d = {a}._dtype", f"        kind = type({b})",
              f"        if (kind is Tensor or kind is Parameter) and {b}._dtype is d and d.{fast}:"]
-    body = [f"x_{a} = {a}._array", f"x_{b} = {b}._array", "try:", f"    r = {name}__kernel(x_{a}, x_{b}{call})",
+    body = [f"x_{a} = {a}._array", f"x_{b} = {b}._array", "try:", f"    r = {kernel_call(op, a, f'x_{a}, x_{b}{call}')}",
             "except Exception as error:", f"    return recover({name}__op, {values}, error)", *finish_lines(op, a, ())]
     lines += ["            " + line for line in body]
     if op.numbers == "none":

@@ -1,0 +1,171 @@
+"""Eager ops on large arrays: the ops' own rules as kernels that run on all cores.
+
+The generated eager functions (ops/generate.py) ask here when an array has `LARGE` elements or more.  NumPy serves the first
+uses of an op; then a kernel is made whose number of rows (or blocks of elements) is an argument, so one serves
+every size.  Whatever does not fit (strides, dtypes, broadcasting) stays with NumPy.  Read `run` first.
+"""
+
+import ctypes
+import threading
+from typing import Any
+
+import numpy as np
+
+from ..ops import generate, record
+from . import fuse, llvm, runtime
+from .arrays import Source
+from .emit import BLOCK, emit
+from .ir import Module
+from .make import Maker, Unsupported
+from .rules_primitive import composite_rule
+from .rules import RULES
+
+LARGE = 1 << 17
+USES = 2  # by NumPy, before a kernel is made
+ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there are is said at each call
+POINTS = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul "
+                   "_div maximum minimum gelu_backward".split())
+ROWS = frozenset("_softmax _log_softmax _layer_norm softmax_backward log_softmax_backward layer_norm_backward".split())
+_kernels: dict[tuple, Any] = {}
+_lock = threading.Lock()
+
+
+class Kernel:
+    """Native code over blocks or rows; `unit` is how many elements one item has."""
+
+    def __init__(self, name: str, arguments: tuple, dtype: str, width: int | None):
+        rule = RULES.get(name) or composite_rule(name)
+        make = Maker()
+        operands, count = [], 0
+        for argument in arguments:
+            if argument == "array":
+                shape = (ENDLESS * BLOCK,) if width is None else (ENDLESS, width)
+                operands.append(make.intern(Source, f"in{count}", shape, dtype, (1,) if width is None else (width, 1), 0))
+                count += 1
+            elif argument == "row":
+                operands.append(make.intern(Source, f"in{count}", (width,), dtype, (1,), 0))
+                count += 1
+            else:
+                operands.append(argument)
+        result = rule(make, *operands)
+        planner = fuse.plan([result])
+        if len(planner.groups) != 1 or not isinstance(planner.groups[0], fuse.Group) or result.dtype != dtype:
+            raise Unsupported("more than one loop nest")
+        kernel = fuse.build(planner, 0, {result: "out"})
+        module = Module()
+        self.plan = emit(module, kernel, llvm.engine().vector_bits)
+        self.unit = self.plan.block if width is None else width
+        self.order = [-1 if buffer == "out" else int(buffer[2:]) for buffer, _ in kernel.buffers]
+        self.library = llvm.link(str(module), (kernel.name,))
+        self.address = self.library.address(kernel.name)
+        self.frame = ctypes.c_void_p * len(self.order)
+
+    def run(self, arrays: list[np.ndarray], out: np.ndarray, items: int) -> None:
+        pool = runtime.pool()
+        pointers = [array.ctypes.data for array in arrays]
+        frame = self.frame(*[out.ctypes.data if i < 0 else pointers[i] for i in self.order])
+        pool.parallel(pool.address, self.address, frame, items, max(1, items // 16))
+
+
+def kernel(key: tuple) -> Kernel | None:
+    """The kernel for a use, None while NumPy still serves (or always, where none can be made)."""
+    found = _kernels.get(key, 0)
+    if type(found) is Kernel or found is None:
+        return found
+    with _lock:
+        _kernels[key] = found + 1
+        if found < USES or len(_kernels) > 512:
+            return None
+        try:
+            made = Kernel(*key) if llvm.available() and runtime.layout_is_known() else None
+        except (Unsupported, llvm.CompileError, RuntimeError, ValueError, TypeError):
+            made = None
+        _kernels[key] = made
+    return made
+
+
+def run(op: Any, *args: Any) -> Any:
+    """What `op.kernel(*args)` gives, by a kernel on all cores where there is one."""
+    result = attempt(op.name, args)
+    return op.kernel(*args) if result is None else result
+
+
+def attempt(name: str, args: tuple) -> np.ndarray | None:
+    first = args[0]
+    dtype = first.dtype
+    if dtype.kind != "f" or dtype.itemsize < 4:
+        return None
+    shape, arguments, arrays = first.shape, [], []
+    by_rows = name in ROWS
+    for arg in args:
+        if not isinstance(arg, np.ndarray):
+            arguments.append(arg)
+        elif arg.dtype != dtype or not arg.flags.c_contiguous:
+            return None
+        elif arg.shape == shape:
+            arguments.append("array")
+            arrays.append(arg)
+        elif by_rows and arg.shape == shape[-1:]:
+            arguments.append("row")
+            arrays.append(arg)
+        else:
+            return None
+    width = None
+    if by_rows:
+        width = shape[-1]
+        if not suits(name, arguments, len(shape)) or width > 1 << 16 or width < 8:
+            return None
+        arguments = flattened(name, arguments)
+    found = kernel((name, tuple(arguments), dtype.name, width))
+    if found is None:
+        return None
+    out = np.empty(shape, dtype)
+    items = first.size // found.unit
+    if items:
+        found.run(arrays, out, items)
+    done = items * found.unit
+    if done < first.size:
+        rest = iter(arrays)
+        parts = [next(rest).reshape(-1)[done:] if a == "array" else a for a in arguments]
+        raw = ORIGINAL.get(name) or record.REGISTRY[name].kernel
+        out.reshape(-1)[done:] = raw(*parts)
+    return out
+
+
+def suits(name: str, arguments: list, ndim: int) -> bool:
+    """True if a row op works along the last dim."""
+    if name in ("_layer_norm", "layer_norm_backward"):
+        return arguments[3] == 1
+    dim = arguments[-1]
+    return ndim > 0 and dim in (ndim - 1, -1)
+
+
+def flattened(name: str, arguments: list) -> list:
+    """The arguments for two dims."""
+    return arguments if name in ("_layer_norm", "layer_norm_backward") else [*arguments[:-1], 1]
+
+
+ORIGINAL: dict[str, Any] = {}  # backward kernels on ndarrays, as ops/ made them
+
+
+def replace_backward(name: str) -> None:
+    """Let a named backward of the raw rules ask for a kernel."""
+    original = ORIGINAL[name] = record.RAW[name]
+
+    def backward(g: Any, *rest: Any) -> Any:
+        if isinstance(g, np.ndarray) and g.size >= LARGE:
+            result = attempt(name, (g, *rest))
+            if result is not None:
+                return result
+        return original(g, *rest)
+
+    record.RAW[name] = backward
+
+
+def install() -> None:
+    """From now on the generated eager functions send large arrays here."""
+    generate.NAMES["on_all_cores"] = run
+    generate.NAMES["LARGE"] = LARGE
+    for name in ("gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward"):
+        if name in record.RAW and name not in ORIGINAL:
+            replace_backward(name)

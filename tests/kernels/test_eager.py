@@ -1,0 +1,70 @@
+"""Eager ops on large arrays run on kernels, and give what NumPy's kernels give."""
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight.kernels import eager, llvm
+from rushlight.ops import functional as F
+from rushlight.tensor import wrap
+
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+RNG = np.random.default_rng(0)
+SHAPES = [(300, 500), (131, 1001), (1 << 17,), (3, 7, 6251)]
+POINTS = {"exp": torch.exp, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "gelu": F.gelu, "relu": torch.relu, "silu": F.silu,
+          "add": lambda x: x + x, "mul": lambda x: x * x}
+
+
+@pytest.fixture(autouse=True)
+def installed():
+    eager.install()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", POINTS)
+def test_points(name, shape):
+    x = wrap(RNG.normal(size=shape).astype(np.float32))
+    small = wrap(x._array.ravel()[:1000].copy())
+    want = POINTS[name](small)
+    for _ in range(4):
+        got = POINTS[name](x)
+    assert got.shape == x.shape and got.dtype is torch.float32
+    np.testing.assert_allclose(got._array.ravel()[:1000], want._array, rtol=2e-6, atol=1e-6)
+    whole = np.concatenate([POINTS[name](wrap(part))._array for part in np.array_split(x._array.ravel(), 7)])
+    np.testing.assert_allclose(got._array.ravel(), whole, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm"])
+@pytest.mark.parametrize("shape", [(300, 500), (3, 700, 101)])
+def test_rows(name, shape):
+    function = {"softmax": lambda x: torch.softmax(x, -1), "log_softmax": lambda x: torch.log_softmax(x, -1),
+                "layer_norm": lambda x: F.layer_norm(x, shape[-1:])}[name]
+    x = wrap(RNG.normal(size=shape).astype(np.float32)).requires_grad_()
+    g = RNG.normal(size=shape).astype(np.float32)
+    for _ in range(4):
+        x.grad = None
+        y = function(x)
+        y.backward(wrap(g))
+    for row in (0, 2):
+        part = x.detach()[row:row + 1].clone().requires_grad_()
+        z = function(part)
+        z.backward(wrap(g[row:row + 1]))
+        np.testing.assert_allclose(y._array[row:row + 1], z._array, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(x.grad._array[row:row + 1], part.grad._array, rtol=1e-4, atol=1e-5)
+
+
+def test_what_does_not_fit_stays_with_numpy():
+    x = wrap(RNG.normal(size=(600, 500)).astype(np.float32))
+    for _ in range(4):
+        np.testing.assert_array_equal((x.t() + x.t())._array, (x._array.T * 2))
+        np.testing.assert_array_equal((x + x[0])._array, x._array + x._array[0])
+        assert torch.softmax(x, 0).shape == (600, 500)
+        assert (x.double() + x.double()).dtype is torch.float64
+
+
+def test_special_values():
+    x = np.tile(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -3e38], np.float32), 1 << 15)
+    for _ in range(4):
+        got = torch.exp(wrap(x))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got._array, np.exp(x), rtol=1e-6)
