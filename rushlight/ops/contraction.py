@@ -100,6 +100,16 @@ def vdot(input, other, *, out=None):
     return result if out is None else out.copy_checked(result)
 
 
+def check_bmm(input, mat2):
+    for name, array in (("batch1", input), ("batch2", mat2)):
+        if array.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if mat2.shape[:2] != (input.shape[0], input.shape[2]):
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "
+                           f"[{mat2.shape[0]}, {mat2.shape[1]}].")
+    check_same_dtype(input, mat2)
+
+
 @primitive(tensors=("input", "mat2"), family="contraction", node="BmmBackward0",
            grad=dict(input=lambda g, mat2: g @ mat2.mT, mat2=lambda g, input: input.mT @ g))
 def bmm(input, mat2):
@@ -109,14 +119,14 @@ def bmm(input, mat2):
     >>> torch.bmm(torch.ones(2, 1, 3), torch.ones(2, 3, 4)).shape
     torch.Size([2, 1, 4])
     """
-    for name, array in (("batch1", input), ("batch2", mat2)):
-        if array.ndim != 3:
-            raise RuntimeError(f"{name} must be a 3D tensor")
-    if mat2.shape[:2] != (input.shape[0], input.shape[2]):
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "
-                           f"[{mat2.shape[0]}, {mat2.shape[1]}].")
-    check_same_dtype(input, mat2)
+    check_bmm(input, mat2)
     return np.matmul(input, mat2)
+
+
+# What matmul makes of batches: PyTorch's node is that of the view it takes of the product.
+@primitive(tensors=("input", "mat2"), family="contraction", node="UnsafeViewBackward0", kernel=np.matmul, check=check_bmm, where="",
+           grad=dict(input=lambda g, mat2: g @ mat2.mT, mat2=lambda g, input: input.mT @ g))
+def _bmm_batch(input, mat2): ...
 
 
 @composite("torch method out", raw=np.matmul)
@@ -184,7 +194,7 @@ def batch_product(input, other):
     right = other if b[:-2] == batch else other.expand((*batch, *b[-2:]))
     if len(batch) != 1:
         left, right = left.reshape((count, *a[-2:])), right.reshape((count, *b[-2:]))
-    result = bmm(left, right)
+    result = _bmm_batch(left, right)
     final = (*batch, *(() if row else a[-2:-1]), *(() if column else b[-1:]))
     return result if tuple(result.shape) == final else _unsafe_view(result, final)
 
@@ -256,6 +266,12 @@ def addmv(input, mat, vec, *, beta=1, alpha=1):
     return scaled_sum(input, np.matmul(mat, vec), beta, alpha)
 
 
+def number_as(value, input):
+    """alpha or beta in the kind of number that the input holds: it does not promote."""
+    category = input._dtype.category
+    return bool(value) if category == 0 else int(value) if category == 1 else value
+
+
 @composite("torch method inplace out")
 def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
     """beta * input + alpha * outer(vec1, vec2).
@@ -269,6 +285,7 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
         raise RuntimeError(f"addr: Expected 1-D argument vec{1 if vec1.ndim != 1 else 2}, but got {(vec1 if vec1.ndim != 1 else vec2).ndim}-D")
     shape = (vec1.shape[0], vec2.shape[0])
     check_expand(input._array, shape)
+    alpha, beta = number_as(alpha, input), number_as(beta, input)
     result = outer(vec1, vec2)
     result = result if type(alpha) is int and alpha == 1 else result * alpha
     result = (input if type(beta) is int and beta == 1 else input * beta) + result if beta != 0 else result
@@ -306,7 +323,8 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     >>> torch.addbmm(torch.ones(1), torch.ones(2, 1, 2), torch.ones(2, 2, 1))
     tensor([[5.]])
     """
-    total = bmm(batch1, batch2).sum(0)
+    alpha, beta = number_as(alpha, input), number_as(beta, input)
+    total = bmm(batch1, batch2).sum(0, dtype=batch1._dtype)
     check_expand(input._array, tuple(total.shape))
     if input._dtype is not total._dtype:
         raise RuntimeError("expected input and batches to have the same dtype")
@@ -325,7 +343,7 @@ def outer(input, vec2, *, out=None):
     """
     if input.ndim != 1 or vec2.ndim != 1:
         raise RuntimeError(f"outer: Expected 1-D argument {'self' if input.ndim != 1 else 'vec2'}, but got {(input if input.ndim != 1 else vec2).ndim}-D")
-    result = input.unsqueeze(1) * vec2
+    result = input.reshape((input.shape[0], 1)) * vec2
     return result if out is None else out.copy_checked(result)
 
 

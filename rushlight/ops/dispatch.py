@@ -77,6 +77,8 @@ def general(op, values, out=None):
 
 def general_operator(op, values, out=None):
     """`general` for operators: NotImplemented for operands that are neither tensors nor numbers."""
+    if not isinstance(values[0], Tensor):
+        raise TypeError(f"descriptor '__{op.name.strip('_')}__' requires a 'torch.Tensor' object but received a '{type(values[0]).__name__}'")
     for value in values:
         if not isinstance(value, (Tensor, *NUMBERS)):
             if type(value) is ndarray:
