@@ -2,12 +2,16 @@
 
 Activations are in activation.py, special functions in special.py, complex numbers in complex.py.
 """
+import math
+
 import numpy as np
 
 from ..core import dtypes, modes
 from ..core.promotion import number_dtype, promote_types
 from ..tensor import Tensor, wrap
 from .record import composite, pointwise, primitive
+
+INFINITY, NAN = math.inf, math.nan
 
 # Arithmetic.
 
@@ -141,7 +145,13 @@ def floor_division(input, other):
     return np.where(zero, np.true_divide(input, other), result).astype(result.dtype) if np.any(zero) else result
 
 
-@pointwise(floor_division, dunder="floordiv", node="DivBackward1")
+@composite("")
+def no_derivative(g):
+    raise RuntimeError("derivative for aten::floor_divide is not implemented")
+
+
+@pointwise(floor_division, dunder="floordiv", node="torch::autograd::NotImplemented",
+           grad=dict(input=lambda g: no_derivative(g), other=lambda g: no_derivative(g)))
 def floor_divide(input, other):
     """The floor of input / other.
 
@@ -432,7 +442,7 @@ def log10(input):
     """
 
 
-@pointwise(np.log1p, promote="float", grad=dict(input=lambda g, input: g / (input + 1)))
+@pointwise(np.log1p, promote="float", node="Log1PBackward0", grad=dict(input=lambda g, input: g / (input + 1)))
 def log1p(input):
     """log(1 + input), exact near 0.
 
@@ -1146,8 +1156,23 @@ def power_operator(self, exponent):
     return pow(self, exponent) if isinstance(exponent, (Tensor, int, float, complex)) else NotImplemented
 
 
+@composite("")
+def number_power_grad(g, exponent, base, out):
+    """d(base ** exponent)/d(exponent), base a number."""
+    if base == 0:
+        return where(exponent >= 0, 0, g * out * -INFINITY)
+    return g * (out * (math.log(base) if base > 0 else NAN))
+
+
+@pointwise(lambda exponent, base: power(base, exponent), where="", node="PowBackward2",
+           grad=dict(exponent=lambda g, exponent, base, out: number_power_grad(g, exponent, base, out)))
+def _pow_of_number(exponent, base): ...
+
+
 def reflected_power(self, base):
-    return _pow(base, self) if isinstance(base, (int, float, complex, Tensor)) else NotImplemented
+    if isinstance(base, Tensor):
+        return _pow(base, self)
+    return _pow_of_number(self, base) if isinstance(base, (int, float, complex)) else NotImplemented
 
 
 
