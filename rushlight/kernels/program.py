@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from . import conv, externals, fuse, llvm, matmul, runtime, scalars, scatter  # noqa: F401 (some only enter EMIT)
+from . import conv, externals, fuse, llvm, matmul, runtime, scalars, scatter, schedule  # noqa: F401 (some only enter EMIT)
 from .arrays import Array, External, Point, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module
@@ -30,32 +30,47 @@ class Stages:
         return "\n".join(kernel.python() for kernel in self.kernels)
 
 
-def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list[tuple]) -> runtime.Program:
+def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list[tuple],
+                   updates: dict[int, str] | None = None) -> runtime.Program:
     """A program that computes `outputs` from arrays laid out as `descriptors` (shape, strides in bytes, NumPy dtype) say.
 
-    `inputs` name the buffers, in order; outputs are fresh contiguous arrays, one for each distinct array.
+    `inputs` name the buffers, in order; outputs are fresh contiguous arrays, one for each distinct array.  `updates`
+    names for some outputs the input that takes their values: where nothing reads it later, it is written in place, and
+    the output is not among the results (`program.returned` has the numbers of those that are).
     """
     # A program never hands out its inputs: what is one is copied.
     outputs = [Point(f"cast_{a.dtype}", (a,), a.shape, a.dtype) if isinstance(a, Source) else a for a in outputs]
     planner = fuse.plan(outputs)
+    targets = {outputs[i]: name for i, name in (updates or {}).items()}
+    turns = schedule.order(planner, targets)
+    when = {number: turn for turn, number in enumerate(turns)}
     buffers = {array: f"out{i}" for i, array in enumerate(outputs)}
     last_use: dict[Array, int] = {}
-    for number, group in enumerate(planner.groups):
+    for turn, number in enumerate(turns):
         for array in reads(planner, number):
-            last_use[array] = number
+            last_use[array] = turn
             buffers.setdefault(array, f"t{len(buffers)}")
     for array, number in planner.home.items():
         if isinstance(array, External):
             buffers.setdefault(array, f"t{len(buffers)}")
-            last_use.setdefault(array, number)
+            last_use.setdefault(array, when[number])
     module, steps, kernels, scratch = Module(), [], [], []
     bits = llvm.engine().vector_bits
-    for number, group in enumerate(planner.groups):
+    writing = len(turns)  # the first group that writes into an input
+    begins = 0
+    for turn, number in enumerate(turns):
+        group = planner.groups[number]
+        mine = [array for array in targets if planner.home[array] == number]
+        for array in mine:
+            if schedule.in_place(planner, number, array, targets[array], buffers):
+                buffers[array] = targets[array]
+                if writing > turn:
+                    writing, begins = turn, len(steps)
         if isinstance(group, External):
             sources = [stored_source(arg, buffers) for arg in group.args]
             made = externals.EMIT[group.kind](module, f"step{number}", group, sources, buffers[group], bits)
             for name, size in made.scratch:
-                scratch.append((name, size, number))
+                scratch.append((name, size, turn))
             steps += made.steps
             continue
         kernel = fuse.build(planner, number, buffers)
@@ -71,11 +86,13 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
             math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
         grain = -(-shape.items // PIECES) if total >= PARALLEL_WORK else shape.items
         steps.append(runtime.Step(shape.kernel.name, places, shape.items, grain))
-    arena, size = arena_layout(planner, buffers, last_use, scratch)
+    arena, size = arena_layout(planner, when, buffers, last_use, scratch)
     names = [source.buffer for source in inputs]
-    runtime.write_entry(module, names, [f"out{i}" for i in range(len(outputs))], arena, size, steps)
+    returned = [i for i, array in enumerate(outputs) if buffers[array] == f"out{i}"]
+    runtime.write_entry(module, names, [f"out{i}" for i in returned], arena, size, steps, begins if writing < len(turns) else None)
     text = str(module)
-    program = runtime.Program(text, descriptors, [(array.shape, numpy_dtype(array.dtype)) for array in outputs])
+    program = runtime.Program(text, descriptors, [(outputs[i].shape, numpy_dtype(outputs[i].dtype)) for i in returned])
+    program.returned = returned
     program.stages = Stages(kernels, text, size)
     return program
 
@@ -146,11 +163,11 @@ def stored_source(arg: Array, buffers: dict[Array, str]) -> Source:
     return Source(buffers[seen.buffer], seen.shape, seen.dtype, seen.strides, seen.offset)
 
 
-def arena_layout(planner: fuse.Planner, buffers: dict[Array, str], last_use: dict[Array, int],
+def arena_layout(planner: fuse.Planner, when: dict[int, int], buffers: dict[Array, str], last_use: dict[Array, int],
                  scratch: list[tuple[str, int, int]]) -> tuple[dict[str, int], int]:
     """Offsets of the temporaries; two share memory when one's last reader comes before the other's writer."""
-    spans = [(planner.home[array], last_use[array], math.prod(array.shape) * scalars.SIZE[array.dtype], name)
-             for array, name in buffers.items() if not name.startswith("out")]
+    spans = [(when[planner.home[array]], last_use[array], math.prod(array.shape) * scalars.SIZE[array.dtype], name)
+             for array, name in buffers.items() if name[0] == "t" and name[1:].isdigit()]
     spans += [(number, number, size, name) for name, size, number in scratch]
     placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
     offsets, total = {}, 0

@@ -376,9 +376,9 @@ class Step:
 
 
 def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
-                steps: list[Step]) -> None:
+                steps: list[Step], commit: int | None = None) -> None:
     """`i64 entry(pool, state, table, arrays...)`: 0 done, i + 1 when input i does not fit the table, -1 out of memory, -2
-    when an index was out of range.
+    when an index was out of range.  Steps from number `commit` on write into inputs: they run only if no index was.
 
     `state` is one word, the kept arena.  A caller that finds it taken allocates its own and leaves it behind if it can.
     """
@@ -430,21 +430,35 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
         fault = f.alloca(i64, 1, 8)
         f.store(f.i64(0), fault, 8)
         put(place["fault"], fault)
-    write_steps(module, f, the_pool, addresses, place, steps)
-    if base is not None:
-        other = f.emit(pointer, f"atomicrmw xchg {state}, {base} seq_cst")
-        f.when(f.emit(Type("i1"), f"icmp ne {other}, null"), lambda: f.do(f"call void @free({other})"))
+    walk = steps_walker(module, f, the_pool, addresses, place, steps)
+
+    def finish() -> None:
+        if base is not None:
+            other = f.emit(pointer, f"atomicrmw xchg {state}, {base} seq_cst")
+            f.when(f.emit(Type("i1"), f"icmp ne {other}, null"), lambda: f.do(f"call void @free({other})"))
+
+    if faults and commit is not None:
+        walk(0, commit)
+        f.branch_if(f.load(i64, fault, 8).differs(0), "faulty", "sound")
+        f.block("faulty")
+        finish()
+        f.ret(f.i64(-2))
+        f.block("sound")
+        walk(commit, len(steps))
+    else:
+        walk(0, len(steps))
+    finish()
     if faults:
         f.ret(f.load(i64, fault, 8).differs(0).select(f.i64(-2), f.i64(0)))
     else:
         f.ret(f.i64(0))
 
 
-def write_steps(module: Module, f: Function, the_pool: Value, addresses: Value, place: dict[str, int], steps: list[Step]) -> None:
-    """The walk over a table of steps: a program of a thousand kernels has as small an entry as one of two."""
+def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value, place: dict[str, int], steps: list[Step]) -> Any:
+    """Writes walks over a table of steps: a program of a thousand kernels has as small an entry as one of two."""
     pointer, i64 = Type("ptr"), Type("i64")
     if not steps:
-        return
+        return lambda first, last: None
     functions, numbers, buffers = [], [], []
     for step in steps:
         functions.append(f"ptr @{step.function}")
@@ -475,7 +489,7 @@ def write_steps(module: Module, f: Function, the_pool: Value, addresses: Value, 
         # `parallel` runs a task that is no more than one piece on the caller.
         f.do(f"call void {parallel.text}({the_pool}, {task}, {frame}, {items}, {grain})")
 
-    f.loop(f.i64(0), f.i64(len(steps)), 1, run)
+    return lambda first, last: f.loop(f.i64(first), f.i64(last), 1, run) if first < last else None
 
 
 def release(state: np.ndarray) -> None:
