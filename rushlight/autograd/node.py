@@ -20,6 +20,9 @@ SECOND_BACKWARD = ("Trying to backward through the graph a second time (or direc
                    "after calling backward.")
 
 
+presenters = {}  # kind of record -> how its nodes show their edges; filled by the row above (ops/presented.py)
+
+
 class Rare:
     """What few nodes have. Defaults stand on the class."""
 
@@ -85,7 +88,8 @@ class Node:
     @property
     def next_functions(self):
         """Pairs (node, output number), one for each input; (None, 0) where no gradient is needed."""
-        return tuple(edge_pair(edge) for edge in self.edges)
+        present = presenters.get(self.op.__class__)
+        return tuple(edge_pair(edge) for edge in self.edges) if present is None else present(self)
 
     @property
     def metadata(self):
@@ -267,6 +271,9 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable):
         self.variable, self.rare, self.seq = variable, None, 1 << 62
+
+    def name(self):
+        return "torch::autograd::AccumulateGrad"
 
     @property
     def next_functions(self):

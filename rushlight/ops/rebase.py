@@ -5,7 +5,7 @@ Called by ops/dispatch.py only.
 """
 import numpy as np
 
-from ..autograd.node import Node
+from ..autograd.node import Node, edge_pair
 from ..tensor import asarray, new, tick
 
 
@@ -57,6 +57,16 @@ class CopySlices(Node):
     """The base after a write through a view: the old base outside the view, the written values inside."""
 
     __slots__ = ("place",)
+
+    def name(self):
+        return "torch::autograd::CopySlices"
+
+    @property
+    def next_functions(self):
+        old, written = self.edges
+        if type(written).__name__ == "CopyBackwards":  # an assignment: show where the assigned values come from
+            written = written.edges[1]
+        return edge_pair(old), edge_pair(written)
 
     def apply(self, g, freed, need):
         old, written = self.edges

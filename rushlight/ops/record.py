@@ -17,9 +17,9 @@ Rules may use operators, `.shape`, `.ndim`, indexing with slices, and ops called
 """
 import types
 
-from ..autograd.node import deliver
+from ..autograd.node import deliver, presenters
 from ..tensor import OutputEdge, Parameter, Tensor, asarray
-from . import generate
+from . import generate, presented
 
 # The names a rule sees when it runs on ndarrays, among them what generated `apply` functions need.
 RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "Parameter": Parameter, "OutputEdge": OutputEdge,
@@ -71,6 +71,9 @@ class Op:
 
     def __repr__(self):
         return f"<op {self.name} ({self.family})>"
+
+
+presenters[Op] = presented.next_functions
 
 
 class Composite:
