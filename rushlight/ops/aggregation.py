@@ -3,7 +3,7 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.size import product, wrap_dim, wrap_dims
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .dispatch import scalar_name, write_out
 from .pointwise import where
 from .record import composite, primitive
@@ -386,3 +386,25 @@ def corrcoef(input):
     deviation = matrix.diagonal().real.sqrt() if matrix._dtype.is_complex else matrix.diagonal().sqrt()
     matrix = matrix / deviation.reshape(-1, 1) / deviation.reshape(1, -1)
     return matrix if matrix._dtype.is_complex else matrix.clip(-1, 1)
+
+
+@composite("torch method out")
+def hash_tensor(input, dim=(), keepdim=False, *, mode=0, out=None):
+    """The exclusive or of the elements' 64-bit patterns (floats as float64), of all or along dims.
+
+    >>> import rushlight as torch
+    >>> torch.hash_tensor(torch.tensor([1, 2])).item()
+    3
+    """
+    if mode != 0:
+        raise RuntimeError(f"Unknown hash mode: {mode}")
+    if (dim == () or dim is None) and not input._array.size:
+        raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
+                           "argument.")
+    dims = spread_dims(dim, input.ndim)
+    for d in dims:
+        if not input._array.shape[d]:
+            raise IndexError(f"hash_tensor: Expected reduction dim {d} to have non-zero size.")
+    array = input._array
+    bits = array.astype(np.float64).view(np.uint64) if input._dtype.category >= dtypes.FLOAT else array.astype(np.uint64)
+    return finish(wrap(np.asarray(np.bitwise_xor.reduce(bits, axis=dims, keepdims=keepdim))), out)
