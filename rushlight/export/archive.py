@@ -48,9 +48,9 @@ def save(ep: Any, f: Any, *, extra_files: dict | None = None, opset_version: dic
     """
     if aot:
         raise NotImplementedError("export.save(aot=True): native code in the archive")
-    if not isinstance(ep, ExportedProgram):
+    if not isinstance(ep, (ExportedProgram, Package)):
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
-    records = pack({"forward": ep}, extra_files or {})
+    records = pack(ep.programs if isinstance(ep, Package) else {"forward": ep}, extra_files or {})
     if isinstance(f, (str, os.PathLike)):
         replace(f, lambda stream: write_archive(stream, records))
     else:

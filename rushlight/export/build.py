@@ -15,6 +15,7 @@ from ..graph import Graph, GraphModule, Node, map_nodes
 from ..nn.module import Module
 from ..ops import functional as nn_functional
 from ..tensor import Tensor
+from .archive import Package
 from .checks import Checks, Input, SizeSymbol
 from .sizes import Root, Sizes, UserError
 from .program import ExportedProgram, check_true, switch_mode
@@ -43,18 +44,54 @@ def export(mod: Any, args: tuple = (), kwargs: dict | None = None, *, dynamic_sh
     >>> program(torch.zeros(3, 2)).shape
     torch.Size([3, 1])
     """
+    if isinstance(mod, dict):
+        return export_entries(mod, args, kwargs or {}, dynamic_shapes or {})
     if not isinstance(mod, Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    kwargs = dict(kwargs or {})
-    names, arguments = argument_names(mod, args, kwargs)
+    return export_one(mod, mod, args, dict(kwargs or {}), dynamic_shapes, {})
+
+
+def export_one(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, shared: dict) -> ExportedProgram:
+    """The program of one call of `called`; `mod` names its state. `shared`: tensor -> its copy, over several programs."""
+    names, arguments = argument_names(called, args, kwargs)
     leaves, spec = tree_flatten((args, kwargs))
     leaves = [fresh(leaf) for leaf in leaves]
     args_, kwargs_ = tree_unflatten(leaves, spec)
     sizes = Sizes().read(arguments, dynamic_shapes)
-    tracer, value = trace_module(mod, args_, kwargs_, leaves, sizes)
-    return Builder(mod, tracer, value, names, args, kwargs, leaves, sizes).program()
+    tracer, value = trace_module(called, args_, kwargs_, leaves, sizes)
+    return Builder(mod, tracer, value, names, args, kwargs, leaves, sizes, shared).program()
+
+
+def export_entries(entries: dict, args: dict, kwargs: dict, dynamic_shapes: dict) -> Package:
+    """Several programs over one state: modules, methods of modules, and functions such as a training step, by name.
+
+    `args`, `kwargs` and `dynamic_shapes` are dicts by the same names.
+
+    >>> import rushlight as torch
+    >>> net = torch.nn.Linear(2, 1)
+    >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    >>> def train_step(x, y):
+    ...     optimizer.zero_grad()
+    ...     loss = ((net(x) - y) ** 2).mean()
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return loss.detach()
+    >>> x, y = torch.ones(3, 2), torch.ones(3, 1)
+    >>> package = torch.export.export({"forward": net, "train_step": train_step}, {"forward": (x,), "train_step": (x, y)})
+    >>> package.train_step(x, y) > package.train_step(x, y)
+    tensor(True)
+    """
+    if not isinstance(args, dict) or set(args) != set(entries):
+        raise UserError(f"Expecting `args` to be a dict with example inputs for each of {list(entries)}")
+    owners = [entry if isinstance(entry, Module) else getattr(entry, "__self__", None) for entry in entries.values()]
+    root = next((owner for owner in owners if isinstance(owner, Module)), None)
+    if root is None:
+        raise UserError("Expecting at least one entry to be a module or a module's method: it names the state")
+    shared: dict = {}
+    return Package({name: export_one(root, entry, args[name], dict(kwargs.get(name, {})), dynamic_shapes.get(name), shared)
+                    for name, entry in entries.items()})
 
 
 export_for_training = export
@@ -67,7 +104,7 @@ def fresh(leaf: Any) -> Any:
 
 def argument_names(mod: Any, args: tuple, kwargs: dict) -> tuple[list, dict]:
     """One (name, by keyword only) per argument in the order of args, then kwargs; and the arguments by parameter."""
-    signature = inspect.signature(mod.forward)
+    signature = inspect.signature(mod.forward if isinstance(mod, Module) else mod)
     bound = signature.bind(*args, **kwargs)
     names, position = [], 0
     for name, parameter in signature.parameters.items():
@@ -98,9 +135,11 @@ def argument_names(mod: Any, args: tuple, kwargs: dict) -> tuple[list, dict]:
 class Builder:
     """Makes the program from a finished trace."""
 
-    def __init__(self, mod: Any, tracer: ExportTracer, value: Any, names: list, args: tuple, kwargs: dict, leaves: list, sizes: Sizes):
+    def __init__(self, mod: Any, tracer: ExportTracer, value: Any, names: list, args: tuple, kwargs: dict, leaves: list, sizes: Sizes,
+                 shared: dict | None = None):
         self.mod, self.tracer, self.value, self.names = mod, tracer, value, names
         self.args, self.kwargs, self.leaves, self.sizes = args, kwargs, leaves, sizes
+        self.shared = {} if shared is None else shared
         self.graph = Graph()
         self.nodes: dict[Node, Node] = {}
         self.state: dict[str, Tensor] = {}
@@ -109,6 +148,7 @@ class Builder:
 
     def program(self) -> ExportedProgram:
         writes = self.effects()
+        self.written = {target for target, _ in writes}
         specs = self.placeholders()
         for node in self.tracer.graph.nodes:
             if node.op != "placeholder":
@@ -151,13 +191,15 @@ class Builder:
             add(InputKind.PARAMETER, "p_", name, tensor)
         hidden = {f"{prefix}.{name}" if prefix else name for prefix, part in mod.named_modules() for name in part._non_persistent_buffers_set}
         for name, tensor in mod.named_buffers():
-            self.state[name] = tensor.detach().clone()
+            self.state[name] = tensor
             add(InputKind.BUFFER, "b_", name, tensor, name not in hidden)
         users = {id(leaf) for leaf in self.leaves}
         named = {id(value): f"{prefix}.{key}" if prefix else key for prefix, part in mod.named_modules() for key, value in vars(part).items()
                  if isinstance(value, Tensor)}
         for item in [item for key, item in traced.items() if key not in users]:
-            name = named.get(id(item.real)) or f"lifted_tensor_{len(self.constants)}"
+            if not item.node.users and item.node not in self.written and not self.returned(item):
+                continue  # looked at, not used
+            name = named.get(id(item.real)) or self.constant_name(item)
             self.constants[name] = item.real
             add(InputKind.CONSTANT_TENSOR, "c_", name, item.real)
         self.inputs = []
@@ -175,9 +217,29 @@ class Builder:
                 if not (leaf is None or type(leaf) in (int, float, bool, str, complex)):
                     raise UserError(f"Unsupported input type {type(leaf)}. Export supports tensors, numbers, strings and None, in tuples, lists, dicts.")
         # parameters keep training here while the program has the values of now
-        self.state = {name: copy_state(value) for name, value in self.state.items()}
-        self.constants = {name: copy_state(value) for name, value in self.constants.items()}
+        self.state = {name: self.copied(name, value) for name, value in self.state.items()}
+        self.constants = {name: self.copied(name, value) for name, value in self.constants.items()}
         return specs
+
+    def copied(self, name: str, tensor: Tensor) -> Tensor:
+        """The exported values, apart from the module's; one copy for all programs of a package."""
+        known = self.shared.get(id(tensor))
+        if known is None:
+            known = self.shared[id(tensor)] = (tensor, copy_state(tensor), name)
+        return known[1]
+
+    def constant_name(self, item: Traced) -> str:
+        known = self.shared.get(id(item.real))
+        if known is not None:
+            return known[2]
+        taken = {name for _, _, name in self.shared.values()} | set(self.constants)
+        if item.source is not None and item.node.name.startswith("G_"):
+            base = item.node.name.removeprefix("G_")
+            return next(name for name in (base, *(f"{base}_{at}" for at in range(1, 10**6))) if name not in taken)
+        return next(name for name in (f"lifted_tensor_{at}" for at in range(10**6)) if name not in taken)
+
+    def returned(self, item: Traced) -> bool:
+        return any(leaf is item for leaf in tree_flatten(self.value)[0])
 
     def size(self, leaf: int, dim: int, size: int) -> Any:
         use = self.sizes.uses.get((leaf, dim))
@@ -300,6 +362,8 @@ class Builder:
         for target, written, _ in list(tracer.attributes.values()):
             for key, value in written.items():
                 prefix = modules.get(id(target))
+                if isinstance(target, Tensor) and key == "grad":
+                    continue  # gradients live within the call
                 if prefix is None:
                     raise UserError(f"forward assigns {type(target).__name__}.{key}: a program cannot keep that. "
                                     "Keep state in tensors registered with `register_buffer`.")

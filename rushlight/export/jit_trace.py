@@ -12,7 +12,7 @@ import numpy as np
 
 from ..capture.machine import Break
 from ..capture.shapes import Symbol
-from ..capture.tensors import Traced
+from ..capture.tensors import Traced, public_name
 from ..core import modes
 from ..core.pytree import tree_flatten, tree_map, tree_unflatten
 from ..graph.node import RANDOM
@@ -115,7 +115,7 @@ class TraceTracer(ExportTracer):
         return super().iterate_tensor(value)
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        name = getattr(function, "__name__", "")
+        name = public_name(function)
         known = KINDS.get(name)
         if known is not None and args and type(self.value(args[0])) is Traced:
             self.warn(known[0])

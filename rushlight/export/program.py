@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..autograd import grad
 from ..core import modes
 from ..core.pytree import tree_unflatten
 from ..graph import GraphModule
@@ -44,6 +45,11 @@ def check_true(condition: Any) -> Any:
 
 
 check_true.impure = True
+
+
+def gradients(loss: Any, leaves: tuple) -> tuple:
+    """A node of a graph: `loss.backward()`, its gradients as values; None for a leaf that the loss does not use."""
+    return grad(loss, leaves, allow_unused=True)
 
 
 def call(function: Callable, values: list) -> Any:

@@ -13,7 +13,7 @@ from .. import ops
 from ..func.control import cond, while_loop
 from ..ops.record import REGISTRY
 from ..tensor import Tensor
-from .program import check_true, switch_mode
+from .program import check_true, gradients, switch_mode
 
 OPERATORS = ("add sub mul truediv floordiv mod pow matmul lt le eq ne gt ge and_ or_ xor lshift rshift neg pos invert not_ abs getitem setitem "
              "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor").split()
@@ -48,7 +48,7 @@ def tables() -> dict[str, dict[str, Any]]:
             operator={name: getattr(operator, name) for name in OPERATORS},
             math={name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "prod", "trunc")},
             python={"int": int, "float": float, "abs": abs, "min": min, "max": max, "getattr": get_attribute, "round": round, "sum": sum},
-            control={"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode, "check_true": check_true})
+            control={"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode, "check_true": check_true, "gradients": gradients})
         for place, table in PLACES.items():
             for name, function in table.items():
                 NAMES.setdefault(id(function), f"{place}.{name}")

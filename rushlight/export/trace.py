@@ -4,6 +4,7 @@
 user's words, or a relation between sizes that the program checks on every call.  Read `trace_module` first.
 """
 
+import inspect
 import sys
 from types import FunctionType
 from typing import Any
@@ -15,14 +16,16 @@ from ..capture.machine import Break, Restart
 from ..capture.points import FrameState, Point, Points
 from ..capture.loading import Uncapturable
 from ..capture.shapes import Symbol
-from ..capture.tensors import Traced, VALUES, present_modes
+from ..capture.tensors import VALUES, Traced, present_modes, public_name
 from ..capture.trace import Tracer, restore
 from ..compile import compiler
 from ..compile.policy import explain_break, source_line
 from ..core import modes
 from ..core.generator import default_generator
 from ..core.pytree import children_of, tree_map
+from ..optim.pointwise import PointwiseOptimizer
 from ..tensor import Tensor, wrap
+from .program import gradients
 from .sizes import Sizes, UserError, Use
 from .targets import name_of
 
@@ -30,6 +33,15 @@ from .targets import name_of
 def entry(module: Any, args: tuple, kwargs: dict) -> Any:
     """What is traced."""
     return module(*args, **kwargs)
+
+
+def step_on_tensors(self: Any, args: tuple, kwargs: dict) -> None:
+    """An optimizer's step: its rule on tensors, whatever it keeps to be fast on arrays."""
+    optimizer = self.value(args[0])
+    if len(args) > 1 or kwargs:
+        raise UserError("export of optimizer.step() with a closure")
+    for group in self.resolved(self.getattr(optimizer, "param_groups")):
+        self.inline(PointwiseOptimizer._step_on_tensors, optimizer, group)
 
 
 class ExportPolicy:
@@ -67,7 +79,8 @@ class ExportPolicy:
 class ExportTracer(Tracer):
     """The capturing machine, for export."""
 
-    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True}
+    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True,
+               inspect.unwrap(PointwiseOptimizer.step): step_on_tensors}
 
     def __init__(self, point: Point, policy: ExportPolicy, stops: dict):
         super().__init__(point, policy, stops)
@@ -167,7 +180,9 @@ class ExportTracer(Tracer):
     # -- what depends on values --------------------------------------------------------------------------------------
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        name = getattr(function, "__name__", "")
+        name = public_name(function)
+        if name == "backward" and type(self.value(args[0])) is Traced:
+            return self.backward(self.value(args[0]), args[1:], kwargs)
         if name == "item" and type(self.value(args[0])) is Traced:
             value = self.value(args[0])
             if value.stand_in.numel() != 1:
@@ -195,6 +210,25 @@ class ExportTracer(Tracer):
         if self.unknown and name not in ("size", "numel"):
             tree_map(lambda leaf: self.mark(leaf), result)
         return result
+
+    def backward(self, loss: Traced, args: tuple, kwargs: dict) -> None:
+        """`loss.backward()`: one node that gives the gradients, which become the parameters' `.grad` in the trace."""
+        if args or kwargs or loss.stand_in.numel() != 1:
+            raise UserError("export of backward() with arguments, or of a loss that is no scalar")
+        leaves = [item for item in self.inputs if type(item) is Traced and item.stand_in.requires_grad and item.stand_in.is_leaf]
+        self.sync_modes()
+        result = gradients(loss.stand_in, tuple(leaf.stand_in for leaf in leaves))
+        traced = self.record(gradients, (loss, tuple(leaves)), {}, result, [loss])
+        for leaf, value in zip(leaves, traced):
+            if value is None:
+                continue
+            before = self.value(self.tensor_attribute(leaf, "grad"))
+            if before is not None:
+                written = self.attributes.get(id(leaf))
+                if written is None or "grad" not in written[1]:
+                    raise UserError("backward() adds to gradients from before the call: call zero_grad() first in what is exported")
+                value = self.call_op(Tensor.add, (before, value), {})
+            self.set_tensor_attribute(leaf, "grad", value)
 
     def mark(self, leaf: Any) -> None:
         """A result of values of unknown size has an unknown size, unless it has no dims."""
