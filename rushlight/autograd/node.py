@@ -32,6 +32,7 @@ class Rare:
     line = None  # "file:line" of the user's code that recorded the op
     stack = None  # formatted stack of that moment (anomaly mode)
     metadata = None
+    shown = None  # the edges that next_functions shows, where they are not the node's own
     hook_order = 0
 
 

@@ -2,8 +2,7 @@
 
 The nodes made here are for looking at only; the engine never meets them.
 """
-from ..autograd.node import Node, edge_pair
-from ..tensor import tick
+from ..autograd.node import Node, edge_pair, rare_of
 
 KINDS = {}
 
@@ -16,8 +15,16 @@ def shown(label, *edges):
     if kind is None:
         kind = KINDS[label] = type(label, (Node,), {"__slots__": (), "__module__": "rushlight.autograd"})
     node = kind()
-    node.edges, node.rare, node.seq = edges, None, tick()
+    node.edges, node.rare, node.seq = edges, None, 0
     return node
+
+
+def place(edges, age):
+    """Give the nodes made for looking at an age between the node that shows them and what they lead to."""
+    for edge in edges:
+        if type(edge) in KINDS.values():
+            edge.seq = age - 0.25
+            place(edge.edges, edge.seq)
 
 
 # op -> the edges it shows, from its own edges by parameter name
@@ -39,5 +46,9 @@ def next_functions(node):
     edges = dict(zip(op.tensors, node.edges))
     steps = STEPS.get(op.name)
     if steps is not None:
-        return tuple(edge_pair(edge) for edge in steps(edges))
+        rare = rare_of(node)
+        if rare.shown is None:  # kept, so that looking twice gives the same nodes
+            rare.shown = steps(edges)
+            place(rare.shown, node.seq)
+        return tuple(edge_pair(edge) for edge in rare.shown)
     return tuple(edge_pair(edge) for name, edge in edges.items() if name in op.grad and (edge is not None or op.name not in ("rsub", "_rsub", "remainder")))
