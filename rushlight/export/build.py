@@ -347,13 +347,16 @@ class Builder:
             if isinstance(original, dict):
                 now = dict(known.value)
                 changed = [key for key in now if key not in known.snapshot or not rebuild.same(now[key], known.snapshot[key])]
+                # An optimizer that keeps nothing for a parameter notes an empty dict.
+                changed = [key for key in changed if key in known.snapshot or not (isinstance(now[key], dict) and not now[key])]
                 gone = [key for key in known.snapshot if key not in now]
                 if not changed and not gone:
                     continue
                 prefix = tables.get(id(original), fields.get(id(original)))
                 if prefix is None or gone:
                     raise UserError(f"forward changes a dict from outside ({known.source}): a program cannot keep that. "
-                                    "Keep state in tensors registered with `register_buffer`.")
+                                    "Keep state in tensors registered with `register_buffer`; run an optimizer's first step before export, "
+                                    "so that its state exists.")
                 for key in changed:
                     writes.append(self.assigned(prefix, key, original.get(key), now[key], id(original) in tables))
             elif isinstance(original, (list, set)) and not self.untouched(rebuild, known):

@@ -80,7 +80,8 @@ class ExportTracer(Tracer):
     """The capturing machine, for export."""
 
     special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True,
-               inspect.unwrap(PointwiseOptimizer.step): step_on_tensors}
+               inspect.unwrap(PointwiseOptimizer.step): step_on_tensors,
+               Tensor.backward: lambda self, args, kwargs: self.differentiate_loss(self.value(args[0]), args[1:], kwargs)}
 
     def __init__(self, point: Point, policy: ExportPolicy, stops: dict):
         super().__init__(point, policy, stops)
@@ -181,8 +182,6 @@ class ExportTracer(Tracer):
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
         name = public_name(function)
-        if name == "backward" and type(self.value(args[0])) is Traced:
-            return self.backward(self.value(args[0]), args[1:], kwargs)
         if name == "item" and type(self.value(args[0])) is Traced:
             value = self.value(args[0])
             if value.stand_in.numel() != 1:
@@ -211,7 +210,7 @@ class ExportTracer(Tracer):
             tree_map(lambda leaf: self.mark(leaf), result)
         return result
 
-    def backward(self, loss: Traced, args: tuple, kwargs: dict) -> None:
+    def differentiate_loss(self, loss: Traced, args: tuple, kwargs: dict) -> None:
         """`loss.backward()`: one node that gives the gradients, which become the parameters' `.grad` in the trace."""
         if args or kwargs or loss.stand_in.numel() != 1:
             raise UserError("export of backward() with arguments, or of a loss that is no scalar")
