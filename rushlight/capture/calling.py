@@ -163,6 +163,8 @@ class Calls(Operations):
             self.object_setattr(*map(self.value, args))
             return None
         module = function.__module__ or ""
+        if module == "rushlight.core.pytree":
+            return self.follow(function, args, kwargs)
         if module.startswith(OPS) or function.__code__.co_filename.startswith("<rushlight op"):
             return self.call_op(function, args, kwargs)
         if module.startswith("rushlight.amp.autocast"):
@@ -172,7 +174,7 @@ class Calls(Operations):
         if "_rushlight_allowed" in function.__dict__:
             return self.call_allowed(function, args, kwargs)
         if "/rushlight/func/" in function.__code__.co_filename:
-            return self.call_transform(function, args, kwargs)
+            return self.follow(function, args, kwargs)
         if module.startswith(OPAQUE) and not module.startswith("rushlight.capture.equivalents"):
             raise Break("Library function", f"{module}.{function.__qualname__} runs outside the graph")
         if module.partition(".")[0] in BREAKING and module.partition(".")[0] != "rushlight":
@@ -444,7 +446,7 @@ class Calls(Operations):
                 self.check_plain(item, depth + 1)
             return
         elif kind in NATIVE_TYPES or isinstance(value, ITERATORS):
-            if self.is_from_before(value) and isinstance(value, ITERATORS):
+            if self.is_from_before(value) and isinstance(value, ITERATORS) and id(value) not in self.moving:
                 raise Break("Iterator from outside", f"a {kind.__name__} made before the call")
             return
         if self.is_from_before(value) and not is_python_class(kind) and not isinstance(value, KNOWN_WHOLE):

@@ -428,6 +428,11 @@ class Shapes(Tensors):
                 return number
         if self.policy.any_dynamic:
             name = getattr(function, "__name__", "")
+            if name == "stride" and self.keeps_layout(self.value(args[0]), "is_contiguous"):
+                shape = self.shape_of(self.value(args[0]))
+                strides = tuple(math.prod(shape[at + 1:]) for at in range(len(shape)))
+                dim = self.value(args[1]) if len(args) > 1 else self.value(kwargs.get("dim"))
+                return strides if dim is None else strides[dim]
             if name in VARIABLE_RESULTS or name in ("unfold", "as_strided") or (
                     name in ("stride", "is_contiguous") and not self.keeps_layout(self.value(args[0]), name)):
                 for arg in args[:1]:

@@ -14,6 +14,7 @@ import numpy as np
 from ..core import modes
 from ..graph import Graph, Node
 from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
+from .attributes import find
 from .calling import Calls
 from .loading import SCALARS, Pending, is_library
 from .machine import Break
@@ -190,6 +191,9 @@ class Tensors(Calls):
         return not (one.kind == "state" and two.kind == "state")
 
     def subclass_tensor(self, source: Source, raw: Tensor) -> None:
+        if all(is_library(base) or base is object or not ("__torch_function__" in base.__dict__ or "__torch_dispatch__" in base.__dict__)
+               for base in type(raw).__mro__):
+            return  # a class that only adds attributes and methods
         raise Break("Tensor subclass", f"a {type(raw).__name__} cannot be traced")
 
     def trace_of(self, node: Node, stand_in: Tensor) -> Traced:
@@ -345,38 +349,6 @@ class Tensors(Calls):
         """A function marked with `allow_in_graph`: one node, whatever it does."""
         return self.call_op(function, args, kwargs)
 
-    def call_transform(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        """A function transform (grad, vmap, ...): made at once, and its call is one node, run as it is each time."""
-        args = tuple(self.argument(arg) for arg in args)
-        kwargs = {key: self.argument(item) for key, item in kwargs.items()}
-        for value in (function, *args, *kwargs.values()):
-            if not self.closed(value, set()):
-                raise Break("Function transform", "a transformed function that uses values of the trace")
-        if not contains_traced(args) and not contains_traced(kwargs):
-            return self.taken(function(*args, **kwargs))
-        if any(self.is_from_before(value) and hasattr(value, "named_parameters") for value in args):
-            raise Break("Function transform", "a module inside a function transform")
-        self.sync_modes()
-        seen: list = []
-        result = function(*unwrap(args, seen, self), **unwrap(kwargs, seen, self))
-        return self.record(function, args, kwargs, result, seen)
-
-    def closed(self, value: Any, seen: set) -> bool:
-        """Whether a function holds nothing that is only known in the trace."""
-        if not isinstance(value, FunctionType) or id(value) in seen:
-            return type(value) is not Pending
-        seen.add(id(value))
-        if id(value) in self.made_functions:
-            return False
-        for cell in value.__closure__ or ():
-            try:
-                held = cell.cell_contents
-            except ValueError:
-                continue
-            if contains_traced(held) or id(cell) in self.cells or not self.closed(held, seen):
-                return False
-        return True
-
     def user_line(self) -> tuple | None:
         for frame in reversed(self.active):
             where = frame.where
@@ -407,6 +379,10 @@ class Tensors(Calls):
         if type(value) is not Traced:
             raise Break("Untraced tensor", "an attribute of a tensor that the graph does not know")
         name = "grad" if name == "_grad" else name
+        if type(value.stand_in) not in PLAIN:
+            found, base = find(type(value.stand_in), name)
+            if base is not None and base is not object and not is_library(base):
+                return self.user_attribute(value, name, found)
         written = self.attributes.get(id(value))
         if written is not None and name in written[1]:
             return written[1][name]
@@ -442,6 +418,22 @@ class Tensors(Calls):
         if callable(found):
             return bound(found, value)
         raise Break("Unsupported attribute", f"Tensor.{name}")
+
+    def user_attribute(self, value: Traced, name: str, found: Any) -> Any:
+        """What a user's subclass of Tensor adds."""
+        kind = type(value.stand_in)
+        self.class_guard(value, kind, name, found)
+        if isinstance(found, FunctionType):
+            return MethodType(found, value)
+        if isinstance(found, property):
+            return self.call(found.fget, (value,), {})
+        if isinstance(found, staticmethod):
+            return found.__func__
+        if isinstance(found, classmethod):
+            return MethodType(found.__func__, kind)
+        if hasattr(type(found), "__get__"):
+            raise Break("Tensor subclass", f"the descriptor {name} of a {kind.__name__}")
+        return Pending(self.sources.step("attr", self.sources.const(kind, kind.__name__), name), found)
 
     def set_tensor_attribute(self, target: Tensor, name: str, value: Any) -> None:
         name = "grad" if name == "_grad" else name
@@ -511,12 +503,6 @@ def contains_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(contains_tensor, value))
     return isinstance(value, dict) and any(map(contains_tensor, value.values()))
-
-
-def contains_traced(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(contains_traced, value))
-    return type(value) is Traced or (isinstance(value, dict) and any(map(contains_traced, value.values())))
 
 
 def has_mask(index: Any) -> bool:

@@ -24,6 +24,7 @@ from .shapes import Shapes
 from .sources import LOADERS
 from .lines import raise_at
 from .tensors import MODES, changes, present_modes, set_mode
+from .transforms import TRANSFORMS
 from .values import special_calls
 
 END = object()
@@ -36,7 +37,7 @@ DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"}
 class Tracer(Shapes):
     """The machine that captures."""
 
-    special = {**special_calls(), **CONTROL}
+    special = {**special_calls(), **CONTROL, **TRANSFORMS}
 
     def __init__(self, point: Point, policy: Any, stops: dict):
         self.point, self.stops = point, stops

@@ -15,7 +15,8 @@ from ..capture.loading import Uncapturable
 from ..capture.machine import NULL, Frame
 from ..capture.points import Continue, FrameState, Point, Points
 from ..capture.rebuild import NATIVE
-from ..capture.trace import Failed, Raised, capture
+from ..capture.trace import Failed, Raised, Tracer, capture
+from ..capture.training import TRAINING
 from ..capture.sources import find_value
 from .config import config, counters
 from .policy import LOGS, Policy, explain_break, log
@@ -342,4 +343,5 @@ def describe(guard: Any, roots: list) -> str:
 
 
 NATIVE.machine = Native()
+Tracer.special = {**Tracer.special, **TRAINING}
 __all__ = ["Compiled", "RecompileLimit", "explain_break"]

@@ -299,3 +299,27 @@ def test_random_numbers_are_those_of_the_plain_function():
     want = [f(X) for _ in range(3)]
     torch.manual_seed(3)
     assert same([fast(X) for _ in range(3)], want)
+
+
+def test_function_transforms_are_followed():
+    net = torch.nn.Linear(2, 1)
+
+    def f(params, xs):
+        def loss(params, x):
+            return torch.tanh(torch.func.functional_call(net, params, (x,))).sum()
+        return torch.func.grad(loss)(params, xs[0])["weight"], torch.func.jacrev(lambda x: torch.sin(x) * x.sum())(xs[0])
+    fast, found = compiled(f)
+    for k in (1.0, 2.0):
+        params = {name: p.detach() * k for name, p in net.named_parameters()}
+        assert same(fast(params, torch.ones(2, 2) * k), f(params, torch.ones(2, 2) * k))
+    assert {"tanh", "sin", "gradients_of"} <= {op for number in range(len(found)) for op in found.ops(number)}
+
+
+def test_tensor_subclasses_keep_their_class():
+    class Tagged(torch.Tensor):
+        def boosted(self):
+            return torch.cos(self) * 2
+    fast, found = compiled(lambda x: (x + 1, x.boosted() if isinstance(x, Tagged) else x))
+    for x in (X, X.as_subclass(Tagged), X):
+        assert type(fast(x)[0]) is type(x)
+    assert len(found) == 2

@@ -1,0 +1,170 @@
+"""Training inside a trace: `backward` as one node of the graph, `zero_grad` and `step` without looking at what they forget.
+
+The stand-ins have real histories, so the leaves of a loss are found by running the real engine on them.  Gradients become
+`.grad` effects; optimizers run their rule on tensors.  Read `backward` first.
+"""
+
+from typing import Any
+
+from ..autograd import api
+from ..autograd.engine import reachable
+from ..autograd.recorded import leaf_gradients
+from ..core import modes
+from ..nn.module import Module
+from ..ops import zeros_like
+from ..optim.blocks import is_first
+from ..optim.optimizer import Optimizer, evaluate
+from ..optim.pointwise import PointwiseOptimizer
+from ..tensor import OutputEdge, Tensor
+from .machine import Break
+from .tensors import Traced
+
+
+def tensor_backward(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`loss.backward(...)`."""
+    names = ("self", "gradient", "retain_graph", "create_graph", "inputs")
+    given = {name: self.value(value) for name, value in (*zip(names, args), *kwargs.items())}
+    gradient = given.get("gradient")
+    return backward(self, [given["self"]], [gradient], given)
+
+
+def function_backward(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`autograd.backward(...)`."""
+    names = ("tensors", "grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs")
+    given = {name: self.value(value) for name, value in (*zip(names, args), *kwargs.items())}
+    roots, gradients = as_list(self, given["tensors"]), as_list(self, given.get("grad_tensors"))
+    return backward(self, roots, gradients or [None] * len(roots), given)
+
+
+def as_list(self: Any, value: Any) -> list:
+    if value is None or isinstance(value, Tensor):
+        return [value] if value is not None else []
+    return [self.value(item) for item in value]
+
+
+def refuse(reason: str) -> Break:
+    return Break("Unsupported backward() call", reason)
+
+
+def backward(self: Any, roots: list, gradients: list, given: dict) -> None:
+    """Record the gradients of the leaves and add them to their `.grad`."""
+    if given.get("create_graph") or given.get("inputs") is not None or self.policy.any_dynamic:
+        raise refuse("backward with these arguments acts on the recorded history")
+    leaves = leaves_of(self, roots)
+    found = differentiate(self, roots, gradients, leaves, bool(given.get("retain_graph")))
+    for leaf, gradient in zip(leaves, found):
+        before = self.value(self.tensor_attribute(leaf, "grad"))
+        if before is None:
+            self.set_tensor_attribute(leaf, "grad", gradient)
+            continue
+        with modes.no_grad():
+            if before.source is None:
+                self.set_tensor_attribute(leaf, "grad", self.call_op(Tensor.add, (before, gradient), {}))
+            else:
+                self.call_op(Tensor.add_, (before, gradient), {})
+
+
+def leaves_of(self: Any, roots: list) -> list:
+    """The inputs of the graph that the roots depend on and that want a gradient."""
+    nodes = []
+    leaves: dict[int, Any] = {}
+    for root in roots:
+        if type(root) is not Traced or not root.stand_in._requires_grad:
+            raise refuse("backward of a tensor that the graph does not know")
+        edge = root.stand_in._node
+        if edge is None:
+            leaves[id(root.stand_in)] = root.stand_in
+        else:
+            nodes.append(edge.node if type(edge) is OutputEdge else edge)
+    order, found = reachable(nodes)
+    for node in order:
+        if node.rare is not None and (node.rare.tensor_hooks or node.rare.pre_hooks or node.rare.post_hooks or node.rare.retain):
+            raise refuse("backward with hooks")
+        for edge in node.edges:
+            if isinstance(edge, Tensor) and edge in found:
+                leaves[id(edge)] = edge
+    traced = []
+    for leaf in leaves.values():
+        known = self.traced.get(id(leaf))
+        if known is None or known.source is None:
+            raise refuse("backward into a tensor that the graph does not know")
+        meta = known.real._meta
+        if meta is not None and (meta.hooks or meta.post_hooks or meta.accumulator is not None):
+            raise refuse("backward with hooks")
+        traced.append(known)
+    places = {item: at for at, item in enumerate(self.inputs)}
+    return sorted(traced, key=places.__getitem__)
+
+
+def differentiate(self: Any, roots: list, gradients: list, leaves: list, keep: bool) -> list:
+    """The node `leaf_gradients` and its results."""
+    self.sync_modes()
+    seen: list = []
+    plain = [None if g is None else g.stand_in if type(g) is Traced else g for g in gradients]
+    result = leaf_gradients([root.stand_in for root in roots], plain, [leaf.stand_in for leaf in leaves], keep)
+    seen.extend(roots)
+    return list(self.record(leaf_gradients, (roots, gradients, leaves), {"keep": True} if keep else {}, result, seen))
+
+
+def forget_gradients(self: Any, params: Any) -> None:
+    for param in params:
+        param = self.value(param)
+        if type(param) is not Traced:
+            raise Break("Untraced tensor", "a parameter that the graph does not know")
+        self.set_tensor_attribute(param, "grad", None)
+
+
+def optimizer_params(self: Any, optimizer: Any) -> list:
+    groups = self.value(self.getattr(optimizer, "param_groups"))
+    return [param for group in groups for param in self.value(self.getitem(self.value(group), "params"))]
+
+
+def optimizer_zero_grad(self: Any, args: tuple, kwargs: dict) -> Any:
+    """Gradients that are set to None need not be looked at first."""
+    to_none = self.value(kwargs.get("set_to_none", args[1] if len(args) > 1 else True))
+    optimizer = self.value(args[0])
+    if to_none is not True:
+        return self.follow(Optimizer.zero_grad, args, kwargs)
+    return forget_gradients(self, optimizer_params(self, optimizer))
+
+
+def module_zero_grad(self: Any, args: tuple, kwargs: dict) -> Any:
+    """As an optimizer's."""
+    to_none = self.value(kwargs.get("set_to_none", args[1] if len(args) > 1 else True))
+    if to_none is not True:
+        return self.follow(Module.zero_grad, args, kwargs)
+    return forget_gradients(self, self.follow(list_parameters, args[:1], {}))
+
+
+def list_parameters(module: Any) -> list:
+    return list(module.parameters())
+
+
+def recorded_step(self: Any, closure: Any = None) -> Any:
+    """`PointwiseOptimizer.step` as a trace wants it: the rule on tensors, and no plans for flat arrays."""
+    loss = evaluate(closure)
+    for group in self.param_groups:
+        self._step_on_tensors(group)
+    return loss
+
+
+def optimizer_step(self: Any, args: tuple, kwargs: dict) -> Any:
+    optimizer = self.value(args[0])
+    make_state(optimizer)
+    return self.follow(recorded_step, args, kwargs)
+
+
+def make_state(optimizer: Any) -> None:
+    """The state that the first step would make, made before it: zeros, so that one translation serves every step."""
+    for group in optimizer.param_groups:
+        layout = optimizer._layout(group)
+        for param in group["params"]:
+            if param._requires_grad and (is_first(optimizer.state.get(param, {}), layout) or not optimizer.state.get(param)):
+                state = optimizer.state[param] if layout.names else {}
+                optimizer._make_state(param, state, layout)
+                if list(layout.slots) == ["momentum_buffer"] and group.get("dampening") == 0:
+                    state["momentum_buffer"] = zeros_like(param.detach())
+
+
+TRAINING = {Tensor.backward: tensor_backward, api.backward: function_backward, Optimizer.zero_grad: optimizer_zero_grad,
+            Module.zero_grad: module_zero_grad, PointwiseOptimizer.__dict__["step"]: optimizer_step}
