@@ -35,7 +35,7 @@ class Plan:
             self.lanes //= 2
         heavy = max(cost(stage.roots) for stage in kernel.stages)
         folds = max(len(stage.folds) for stage in kernel.stages)
-        self.unroll = 1 if heavy > 24 else 2 if heavy > 10 or not folds else 4
+        self.unroll = 1 if heavy > 90 else 2 if heavy > 10 or not folds else 4
         while self.unroll > 1 and self.unroll * self.lanes > self.extent:
             self.unroll //= 2
         self.step = self.lanes * self.unroll

@@ -5,7 +5,10 @@ interpreter between programs.  A graph that writes in place, or whose inputs nee
 Read `Lowering.add` first.
 """
 
+import logging
+import math
 import operator
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +24,7 @@ from .runtime import IndexFault
 from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
+from .step import is_step, whole_step
 from . import rules_contraction, rules_convolution, rules_nn, rules_structure  # noqa: F401 (they enter their rules)
 from .rules_primitive import composite_rule
 
@@ -28,7 +32,9 @@ OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", oper
              operator.pow: "pow", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
              operator.eq: "eq", operator.ne: "ne", operator.and_: "bitwise_and", operator.or_: "bitwise_or",
              operator.xor: "bitwise_xor", operator.invert: "bitwise_not", operator.getitem: "getitem", operator.abs: "abs",
-             operator.matmul: "matmul", abs: "abs"}
+             operator.matmul: "matmul", abs: "abs", math.sqrt: "sqrt"}
+LOGS = frozenset(filter(None, os.environ.get("RUSHLIGHT_LOGS", "").replace(" ", "").split(",")))
+log = logging.getLogger("rushlight.kernels")
 
 
 def op_name(node: Node) -> str | None:
@@ -332,6 +338,28 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
     return run
 
 
+def step(module: Any, lowering: Lowering, examples: list[Any]) -> Callable | None:
+    """The callable of a graph that holds its own backward or writes into its inputs; None where it cannot be one program."""
+    given = dict(zip([node for node in module.graph.nodes if node.op == "placeholder"], examples))
+    try:
+        run = whole_step(module, lowering.known, lowering.constants, given, op_name)
+    except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError) as reason:
+        lowering.reasons["step"] = f"{type(reason).__name__}: {reason}"
+        if "step" in LOGS:
+            log.warning("not one program: %s", lowering.reasons["step"])
+        return None
+    forward = module.forward
+
+    def stepped(*args: Any) -> Any:
+        try:
+            return run(*args)
+        except IndexFault:
+            return forward(*args)
+
+    stepped.native, stepped.module = run.native, module
+    return stepped
+
+
 def buffers_used(arrays: list[Array]) -> set[str]:
     seen, stack, found = set(), list(arrays), set()
     while stack:
@@ -360,6 +388,10 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     lowering = Lowering(module, list(example_inputs))
     if not lowering.native:
         return module.forward
+    if is_step(module.graph):
+        stepped = step(module, lowering, list(example_inputs))
+        if stepped is not None:
+            return stepped
     if modes.grad_enabled():
         trained = training(module, lowering, list(example_inputs))
         if trained is not None:

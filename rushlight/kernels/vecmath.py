@@ -328,7 +328,10 @@ def tanh(x: Value) -> Value:
     """e / (e + 2) with e = exp(2|x|) - 1."""
     kind = x.type.element
     limit = 9.1 if kind == "float" else 19.1
-    e = expm1((abs(x) + abs(x)).below(2 * limit))
+    # expm1 for an argument that neither overflows nor needs its sign.
+    i, _, t = reduced_exponent((abs(x) + abs(x)).below(2 * limit))
+    scale = power_of_two(i, kind)
+    e = scale.fma(t, scale - 1.0)
     # From e = 2 on, rounding e + 2 hardly moves the quotient (and what it lost is no longer found this way).
     return refined(e, 2.0, e, lambda q: (e < 2.0).select((1.0 - q) * 0.5, 0.0)).copysign(x)
 

@@ -1,0 +1,324 @@
+"""A whole train step as one native program: forward, backward, and the writes into parameters and optimizer state.
+
+The graph's nodes are run in order on array expressions.  A `leaf_gradients` node walks the tape so far; a write in place
+gives its tensor a new value, stored into the tensor's memory at the end.  Read `Recorder.run` first, then `assembled`.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.node import Freed, Node
+from ..autograd.recorded import leaf_gradients
+from ..core import dtypes
+from ..graph import Node as GraphNode
+from ..graph import map_nodes
+from ..graph.node import target_name
+from ..tensor import Tensor, counter_of, tick, user_frame, wrap
+from . import program
+from .arrays import Array, Reshape, Source, View, contiguous
+from .differentiate import backward, descriptor, operation, used_buffers
+from .make import Maker, Unsupported
+from .rules_primitive import Symbol, apply, bare
+
+INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
+LOG = 64  # lines remembered of a tensor's writes
+
+
+def is_step(graph: Any) -> bool:
+    """Whether a graph differentiates within itself, or only writes into its inputs (an optimizer's part of a step)."""
+    return any(node.op == "call_function" and (node.target is leaf_gradients or writes(node) is not None) for node in graph.nodes)
+
+
+def writes(node: GraphNode) -> str | None:
+    """The name of the op whose result a node writes into its first argument."""
+    try:
+        if node.target in INPLACE:
+            return INPLACE[node.target]
+    except TypeError:
+        return None
+    name = target_name(node.target)
+    return name[:-1] if name.endswith("_") and not name.endswith("__") and node.op in ("call_function", "call_method") else None
+
+
+class Recorder:
+    """The values of a graph's nodes as array expressions, with the tape and the writes."""
+
+    def __init__(self, known: dict[GraphNode, Any], constants: dict[GraphNode, Any], examples: dict[GraphNode, Any], name_of: Callable):
+        self.make, self.tape, self.env = Maker(), [], {}
+        self.known, self.constants, self.examples, self.name_of = known, constants, examples, name_of
+        self.make.tape = self.tape
+        self.inputs: list[tuple[GraphNode, Symbol]] = []
+        self.updates: dict[Array, Array] = {}  # an input -> its new value
+        self.differentiated: set[GraphNode] = set()
+        self.present: dict[int, Array] = {}  # by Symbol of an input that was written: the input
+
+    def run(self, graph: Any) -> None:
+        for node in graph.nodes:
+            if node.op in ("placeholder", "get_attr"):
+                self.enter(node)
+            elif node.op != "output":
+                self.env[node] = self.call(node)
+                self.collect()
+
+    def enter(self, node: GraphNode) -> None:
+        if node in self.constants and not isinstance(self.constants[node], Tensor):
+            self.env[node] = self.constants[node]
+            return
+        info = self.known.get(node)
+        number = f"in{len(self.inputs)}"
+        if info is not None:
+            source = self.make.intern(Source, number, info.shape, info.dtype, info.strides, 0)
+        elif type(self.examples.get(node)) is float:
+            source = self.make.intern(Source, number, (), "float64", (), 0)
+        else:
+            raise Unsupported(f"{node.name} is no tensor of known shape")
+        self.env[node] = Symbol(self.make, source)
+        self.inputs.append((node, self.env[node]))
+
+    def call(self, node: GraphNode) -> Any:
+        name = target_name(node.target)
+        args, kwargs = map_nodes(node.args, self.env.__getitem__), map_nodes(node.kwargs, self.env.__getitem__)
+        if name == "set_mode" and len(args) == 2 and args[0] == "grad":
+            self.make.tape = self.tape if args[1] else None
+            return None
+        if node.target is leaf_gradients:
+            return self.gradients(node, *args, **kwargs)
+        written = writes(node)
+        if written is not None:
+            return self.write(written, args, kwargs)
+        if node.target is operator.getitem and type(args[0]) in (tuple, list):
+            return args[0][args[1]]
+        op = self.name_of(node)
+        if op is None or node.is_impure() and op != "dropout":
+            raise Unsupported(f"no rule for {name}")
+        if op == "detach":
+            return args[0] if self.make.tape is None else Symbol(self.make, args[0].array)
+        return operation(self.make, op, args, kwargs)
+
+    def gradients(self, node: GraphNode, outputs: Any, given: Any, leaves: Any, keep: bool = False) -> list:
+        self.differentiated.update(node.args[0])
+        seeds = [Symbol(self.make, self.make.full(o.shape, 1, o.array.dtype)) if g is None else g for o, g in zip(outputs, given)]
+        before = self.make.tape
+        try:
+            found = backward(self.make, self.tape, list(outputs), seeds, list(leaves))
+        finally:
+            self.make.tape = before
+        if any(array is None for array in found):
+            raise Unsupported("a leaf without a gradient")
+        return [Symbol(self.make, array) for array in found]
+
+    def write(self, name: str, args: tuple, kwargs: dict) -> Symbol:
+        """A write in place: everything that held the tensor holds its new value from now on."""
+        target = args[0]
+        if type(target) is not Symbol:
+            raise Unsupported("a write into no tensor")
+        if self.make.tape is not None and any(target is output for note in self.tape for output in note.outputs):
+            raise Unsupported("a write into a tensor with history")
+        before, self.make.tape = self.make.tape, None
+        try:
+            if name in ("copy", "fill"):
+                value = args[1] if type(args[1]) is not Symbol else bare(args[1])
+                value = self.make.array(value, target.array.dtype) if not isinstance(value, Array) else value
+            elif name == "zero":
+                value = self.make.number(0, target.array.dtype)
+            else:
+                value = bare(operation(self.make, name, args, kwargs))
+        finally:
+            self.make.tape = before
+        if not isinstance(value, Array):
+            raise Unsupported(f"{name} gives no tensor")
+        value = self.make.cast(value, target.array.dtype)
+        if value.shape != target.shape:
+            value = self.make.expand(value, target.shape)
+        return self.replaced(target, value)
+
+    def replaced(self, target: Symbol, value: Array) -> Symbol:
+        source = self.present.get(id(target), target.array)
+        if isinstance(source, Source):
+            node = next((n for n, symbol in self.inputs if symbol.array is source), None)
+            if node is None:
+                raise Unsupported("a write into a view")
+            others = [s for v in self.env.values() for s in symbols_in(v) if s is not target and isinstance(s.array, Source)]
+            if any(s.array.buffer == source.buffer and s.array is not source for s in others):
+                raise Unsupported("a write into what has views")
+            self.updates[source] = value
+        elif any(isinstance(s.array, (View, Reshape)) and s.array.args[0] is source for v in self.env.values() for s in symbols_in(v)):
+            raise Unsupported("a write into what has views")
+        fresh = Symbol(self.make, value)
+        if isinstance(source, Source):
+            self.present[id(fresh)] = source
+        for owner, held in self.env.items():
+            if held is target:
+                self.env[owner] = fresh
+            elif type(held) in (list, tuple) and any(item is target for item in held):
+                self.env[owner] = [fresh if item is target else item for item in held]
+        return fresh
+
+    def collect(self) -> None:
+        """Running statistics that a rule moved."""
+        for source, value in self.make.effects:
+            owner = next((symbol for symbol in list(self.env.values()) if type(symbol) is Symbol and symbol.array is source), None)
+            if owner is None:
+                raise Unsupported("running values that are no inputs")
+            self.replaced(owner, value)
+        self.make.effects = []
+
+
+def symbols_in(value: Any) -> list[Symbol]:
+    return [value] if type(value) is Symbol else [v for v in value if type(v) is Symbol] if type(value) in (list, tuple) else []
+
+
+class Spent(Node):
+    """The history of a result whose backward ran inside the step: a second backward is an error."""
+
+    def __init__(self, freed: Freed):
+        self.rare, self.edges, self._outputs, self.seq, self.freed = None, (), 1, tick(), freed
+
+    def apply(self, g: Any, freed: Any, need: Any) -> list:
+        self.unpack(self.freed)
+        return []
+
+    apply_graph = apply
+
+    def propagate(self, g: Any, grads: dict, owned: set, freed: Any) -> None:
+        self.unpack(self.freed)
+
+
+def whole_step(module: Any, known: dict, constants: dict, examples: dict, name_of: Callable) -> Callable:
+    """The graph as one call; raises Unsupported where it cannot be."""
+    recorder = Recorder(known, constants, examples, name_of)
+    recorder.run(module.graph)
+    if recorder.make.tape is None and any(target_name(n.target) == "set_mode" for n in module.graph.nodes) and not ends_as_begun(module.graph):
+        raise Unsupported("a mode that stays switched")
+    return assembled(recorder, module)
+
+
+def ends_as_begun(graph: Any) -> bool:
+    switches = [node.args[1] for node in graph.nodes if node.op == "call_function" and target_name(node.target) == "set_mode"]
+    return not switches or len(switches) % 2 == 0
+
+
+def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
+    seen: set[GraphNode] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack.extend(node.all_input_nodes)
+    return seen
+
+
+def assembled(recorder: Recorder, module: Any) -> Callable:
+    make, env, inputs = recorder.make, recorder.env, recorder.inputs
+    graph = module.graph
+    result = graph.output_node().args[0]
+    nodes = list(result) if type(result) in (tuple, list) else [result]
+    if not all(type(node) is GraphNode for node in nodes):
+        raise Unsupported("a result that is no tensor")
+    past = ancestors(recorder.differentiated)
+    numbers = {node: i for i, node in enumerate([n for n in graph.nodes if n.op == "placeholder"])}
+    sources = {symbol.array: i for i, (_, symbol) in enumerate(inputs)}
+    outputs: list[Array] = []
+    picks: list[tuple] = []
+    for node in nodes:
+        symbol = env[node]
+        if type(symbol) is not Symbol:
+            raise Unsupported("a result that is no tensor")
+        at = sources.get(recorder.present.get(id(symbol), symbol.array))
+        if at is not None:
+            picks.append(("input", at, None, False))
+            continue
+        if isinstance(symbol.array, Source):
+            raise Unsupported("a result that is a view of an input")
+        live = getattr(node.meta.get("val"), "_requires_grad", False)
+        if live and node not in past:
+            raise Unsupported("a result with history")
+        if symbol.array not in outputs:
+            outputs.append(symbol.array)
+            picks.append(("output", outputs.index(symbol.array), dtypes.BY_NAME[symbol.array.dtype], live))
+        else:
+            same = any(target_name(n.target) == "detach" for n in nodes if env[n].array is symbol.array)
+            picks.append(("output" if same else "copy", outputs.index(symbol.array), dtypes.BY_NAME[symbol.array.dtype], live))
+    into: dict[int, str] = {}
+    written: list[tuple[int, int]] = []  # (number of the input, number of the output)
+    for source, value in recorder.updates.items():
+        if isinstance(value, Source) or value in outputs:
+            value = program.Point(f"cast_{value.dtype}", (value,), value.shape, value.dtype)
+        written.append((sources[source], len(outputs)))
+        if source.strides == contiguous(source.shape):
+            into[len(outputs)] = source.buffer
+        outputs.append(value)
+    used = used_buffers(outputs) | set(into.values())
+    chosen = [(i, symbol.array) for i, (_, symbol) in enumerate(inputs) if symbol.array.buffer in used]
+    apart(recorder, [i for i, _ in written])
+    native = program.compile_arrays([s for _, s in chosen], outputs, [descriptor(s) for _, s in chosen], into)
+    place = {i: at for at, i in enumerate(native.returned)}
+    copies = [(i, place[k]) for i, k in written if k in place]
+    return runner(module, native, [(numbers.get(node, -1), recorder.constants.get(node)) for node, _ in inputs], [i for i, _ in chosen],
+                  copies, [i for i, _ in written], [(kind, at if kind == "input" else place[at], dtype, live) for kind, at, dtype, live in picks],
+                  type(result), [i for i, (node, _) in enumerate(inputs) if known_number(recorder, node)])
+
+
+def known_number(recorder: Recorder, node: GraphNode) -> bool:
+    return recorder.known.get(node) is None
+
+
+def apart(recorder: Recorder, written: list[int]) -> None:
+    """What is written must share no memory with another input."""
+    arrays = [getattr(recorder.constants.get(node, recorder.examples.get(node)), "_array", None) for node, _ in recorder.inputs]
+    for i in written:
+        for j, other in enumerate(arrays):
+            if j != i and other is not None and np.may_share_memory(arrays[i], other):
+                raise Unsupported("a write into memory that another input shares")
+
+
+def runner(module: Any, native: Any, where: list, chosen: list[int], copies: list, written: list[int], picks: list, kind: type,
+           numbers: list[int]) -> Callable:
+    call = native.call
+    simple = not numbers and all(i >= 0 for i, _ in where)
+    order = [where[i][0] for i in chosen]
+    targets = [where[i] for i in written]
+
+    def run(*args: Any) -> Any:
+        if simple:
+            arrays = [args[i]._array for i in order]
+        else:
+            values = [value if i < 0 else args[i] for i, value in where]
+            arrays = [v._array if isinstance(v, Tensor) else np.array(v) for v in (values[i] for i in chosen)]
+        outs = call(*arrays)
+        for at, out in copies:
+            i, value = where[at]
+            (value if i < 0 else args[i])._array[...] = outs[out]
+        frame = user_frame()
+        moment = tick()
+        line = moment, frame.f_code, frame.f_lineno
+        for i, value in targets:
+            tensor = value if i < 0 else args[i]
+            meta = tensor._meta
+            counter = (meta.counter if meta is not None and meta.base is None else None) or counter_of(tensor)
+            counter.value += 1
+            counter.last = moment
+            log = counter.log
+            log.append(line)
+            if len(log) > LOG:
+                del log[:LOG // 2]
+        results = []
+        spent = None
+        for what, at, dtype, live in picks:
+            if what == "input":
+                i, value = where[at]
+                results.append(value if i < 0 else args[i])
+                continue
+            tensor = wrap(outs[at] if what == "output" else outs[at].copy(), dtype)
+            if live:
+                spent = spent or Spent(Freed(frame))
+                tensor._requires_grad, tensor._node = True, spent
+            results.append(tensor)
+        return kind(results) if kind in (tuple, list) else results[0]
+
+    run.native, run.module = native, module
+    return run
