@@ -77,11 +77,12 @@ class Node:
     saved = ()  # names of the saved values, as the op's parameters are called
     _outputs = 1
     op = None
+    label = None  # where name() is not the class's name
     saves_out = False
 
     def name(self):
         """The node's name, as PyTorch writes it."""
-        return type(self).__name__
+        return self.label or type(self).__name__
 
     def __repr__(self):
         return f"<{self.name()} object at {id(self):#x}>"
@@ -268,13 +269,11 @@ class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds the gradient to `variable.grad`."""
 
     __slots__ = ("variable",)
+    label = "torch::autograd::AccumulateGrad"
     edges = ()
 
     def __init__(self, variable):
         self.variable, self.rare, self.seq = variable, None, 1 << 62
-
-    def name(self):
-        return "torch::autograd::AccumulateGrad"
 
     @property
     def next_functions(self):

@@ -218,7 +218,7 @@ def copy_checked(input, result):
     return write_out(input, result)
 
 
-@primitive(grad=dict(input=lambda g: zeros_like(g)), where="", node="FillBackward0", family="pointwise_scalar")
+@primitive(grad=dict(input=lambda g: zeros_like(g)), where="", node="FillBackward2", family="pointwise_scalar")
 def _filled(input, value):
     return np.full(input.shape, np.asarray(value).astype(input.dtype) if not isinstance(value, complex) else value, input.dtype)
 

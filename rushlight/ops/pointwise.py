@@ -8,10 +8,12 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.promotion import number_dtype, promote_types
-from ..tensor import Tensor, wrap
+from ..tensor import Parameter, Tensor, new, tick, wrap
+from .generate import materialise
 from .record import composite, pointwise, primitive
 
 INFINITY, NAN = math.inf, math.nan
+flags, grad_enabled = modes.flags, modes.grad_enabled
 
 # Arithmetic.
 
@@ -150,7 +152,7 @@ def no_derivative(g):
     raise RuntimeError("derivative for aten::floor_divide is not implemented")
 
 
-@pointwise(floor_division, dunder="floordiv", node="torch::autograd::NotImplemented",
+@pointwise(floor_division, dunder="floordiv", node="NotImplemented",
            grad=dict(input=lambda g: no_derivative(g), other=lambda g: no_derivative(g)))
 def floor_divide(input, other):
     """The floor of input / other.
@@ -944,8 +946,50 @@ def where(condition, input=None, other=None, *, out=None):
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         dtype = promote_types(number_dtype(input), number_dtype(other))
         input, other = wrap(np.array(input, dtype.numpy)), wrap(np.array(other, dtype.numpy))
-    result = _where(condition, input, other)
+    result = chosen(condition, input, other)
     return result if out is None else out.copy_checked(result)
+
+
+def chosen(condition, input, other):
+    """`_where`: straight where all operands are plain tensors of one fast dtype, or numbers, else by the general path."""
+    dtype, values, edges, shapes, recording = None, [], [None], [condition._array.shape], False
+    if flags["special"] or type(condition) is not Tensor:
+        return _where(condition, input, other)
+    for operand in (input, other):
+        kind = type(operand)
+        if kind is Tensor or kind is Parameter:
+            if dtype is None:
+                dtype = operand._dtype
+            elif dtype is not operand._dtype:
+                return _where(condition, input, other)
+            values.append(operand._array)
+            shapes.append(operand._array.shape)
+            recording = recording or operand._requires_grad
+            edges.append((operand._node or operand) if operand._requires_grad else None)
+        elif kind is float or kind is int:
+            values.append(operand)
+            shapes.append(())
+            edges.append(None)
+        else:
+            return _where(condition, input, other)
+    if dtype is None or not dtype.fast_float:
+        return _where(condition, input, other)
+    try:
+        array = np.where(condition._array, *values)
+    except ValueError:
+        return _where(condition, input, other)  # raises with PyTorch's words
+    result = new(Tensor)
+    result._array, result._dtype, result._grad, result._meta, result._node, result._requires_grad = array, dtype, None, None, None, False
+    if recording and grad_enabled():
+        op = _where.op_record
+        if op.classes is None:
+            materialise(op)
+        node = op.classes[0]()
+        node.condition, node.edges, node.rare = condition, tuple(edges), None
+        node.fix = None if shapes[0] == shapes[1] == shapes[2] else tuple(shapes)
+        node.seq = tick()
+        result._node, result._requires_grad = node, True
+    return result
 
 
 @pointwise(lambda input, end, weight: input + weight * (end - input), where="", node="LerpBackward1",

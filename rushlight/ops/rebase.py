@@ -57,9 +57,7 @@ class CopySlices(Node):
     """The base after a write through a view: the old base outside the view, the written values inside."""
 
     __slots__ = ("place",)
-
-    def name(self):
-        return "torch::autograd::CopySlices"
+    label = "torch::autograd::CopySlices"
 
     @property
     def next_functions(self):
