@@ -347,6 +347,8 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
     """
     if end is None:
         start, end = 0, start
+    if type(start) is type(end) is type(step) is int and dtype is out is device is None and 0 < (end - start) * step < 1 << 40:
+        return made(np.arange(start, end, step), None, None, requires_grad)
     dtype = range_dtype((start, end, step), out._dtype if dtype is None and out is not None else dtype)
     start, end, step = map(plain_number, (start, end, step))
     if dtype is dtypes.int64 and not any(value in (float("inf"), float("-inf")) or value != value for value in (start, end)):

@@ -479,11 +479,14 @@ def setitem(self, index, value):
     if (type(value) is float or type(value) is int) and not self._requires_grad and type(self) is Tensor and self._dtype.fast_float and not (
             flags["special"]):
         kind = type(index)
-        if kind is int or (kind is slice and index.step is None) or kind is Tensor and index._dtype is dtypes.bool and index.shape == self.shape:
+        if kind is int or (kind is slice and index.step is None) or kind is Tensor and (
+                index._dtype is dtypes.bool and index.shape == self.shape or index._dtype is dtypes.int64 and index._array.ndim and self._array.ndim):
             check_written(self)
             try:
                 self._array[index._array if kind is Tensor else index] = value
             except IndexError:
+                if kind is Tensor:
+                    fancy(self._array, [index._array])  # raises with PyTorch's words
                 raise index_error(self._array, (index,)) from None
             bump(self)
             return
