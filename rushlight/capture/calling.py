@@ -24,13 +24,27 @@ from .attributes import ABSENT, find, object_setattr
 from .bytecode import decode
 from .equivalents import EQUIVALENTS, METHODS
 from .kinds import (
-    BREAKING, ENDLESS, FOLLOWED, IMPURE, ITERATORS, ITERATOR_EQUIVALENTS, KNOWN_WHOLE, NATIVE_TYPES, OPAQUE, OPS,
-    PURE_MODULES, STRUCTURAL, STRUCTURAL_FUNCTIONS, has_python, hashable, is_python_class, python_method,
+    BREAKING,
+    ENDLESS,
+    FOLLOWED,
+    IMPURE,
+    ITERATOR_EQUIVALENTS,
+    ITERATORS,
+    KNOWN_WHOLE,
+    NATIVE_TYPES,
+    OPAQUE,
+    OPS,
+    PURE_MODULES,
+    STRUCTURAL,
+    STRUCTURAL_FUNCTIONS,
+    has_python,
+    hashable,
+    is_python_class,
+    python_method,
 )
 from .loading import SCALARS, Pending, is_library
 from .machine import Break, Frame, Generator, bind
 from .operations import Operations
-
 
 
 class Calls(Operations):

@@ -4,8 +4,8 @@ A `Guard` is a condition on the value of a source, written as an expression.  Th
 returns at the first condition that fails.  `explain` finds that condition and says it in the user's words.
 """
 
-import linecache
 import itertools
+import linecache
 from collections.abc import Callable
 from typing import Any
 

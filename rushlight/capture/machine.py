@@ -38,6 +38,23 @@ class Break(BaseException):
         self.where: tuple | None = None
 
 
+class Place:
+    """What is kept of a frame for reports: where it stood."""
+
+    __slots__ = ("where",)
+
+    def __init__(self, where: tuple[str, int, str]):
+        self.where = where
+
+
+class BreakReport:
+    """What is kept of a break: why and where, without the values of its frames."""
+
+    def __init__(self, signal: Break):
+        self.kind, self.reason, self.hint, self.where = signal.kind, signal.reason, signal.hint, signal.where
+        self.frames = [Place(frame.where) for frame in signal.frames]
+
+
 class Restart(BaseException):
     """Translate again from the start, breaking before the instruction named by `key`."""
 

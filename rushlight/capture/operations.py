@@ -14,7 +14,13 @@ from ..tensor import Tensor
 from . import equivalents
 from .attributes import ABSENT, Attributes, find
 from .kinds import (
-    BINARY_METHODS, COMPARE_METHODS, DICT_KEYS, ITERATORS, NATIVE_TYPES, UNARY_METHODS, has_python,
+    BINARY_METHODS,
+    COMPARE_METHODS,
+    DICT_KEYS,
+    ITERATORS,
+    NATIVE_TYPES,
+    UNARY_METHODS,
+    has_python,
     python_method,
 )
 from .loading import SCALARS, is_library

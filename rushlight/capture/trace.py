@@ -10,19 +10,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core import modes
 from ..graph import GraphModule
+from ..tensor import Tensor, new
 from . import guards as guarding
 from .attributes import find
 from .branches import CONTROL
 from .bytecode import VERSION
+from .lines import raise_at
 from .loading import Pending, Uncapturable
-from .machine import BINARY, NULL, Break, Frame, Restart
+from .machine import BINARY, NULL, Break, BreakReport, Frame, Restart
 from .points import Continue, FrameState, Point
 from .rebuild import Cycle, Rebuild
 from .shapes import Shapes
 from .sources import LOADERS
-from .lines import raise_at
 from .tensors import MODES, changes, present_modes, set_mode
 from .transforms import TRANSFORMS
 from .values import special_calls
@@ -272,9 +275,23 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
     guard, guard_source = guarding.build(tracer.guards, len(point.names), given)
     mutates = any(changes(node) for node in tracer.graph.nodes)
-    entry = Entry(guard, run, tracer.guards, module, source, guard_source, signal, mutates)
+    entry = Entry(guard, run, tracer.guards, module, source, guard_source, None if signal is None else BreakReport(signal), mutates)
+    if module is not None:
+        slim(module)
     entry.values = tracer.seen_values
     return entry
+
+
+def slim(module: GraphModule) -> None:
+    """Let the graph's nodes forget the values of their stand-ins; shape, dtype and requires_grad stay."""
+    for node in module.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, Tensor):
+            kept = new(type(value))
+            kept._array = np.broadcast_to(np.zeros((), value._array.dtype), value._array.shape)
+            kept._dtype, kept._requires_grad = value._dtype, value._requires_grad
+            kept._node = kept._grad = kept._meta = None
+            node.meta["val"] = kept
 
 
 def guard_names() -> dict:

@@ -15,9 +15,9 @@ from ..capture.loading import Uncapturable
 from ..capture.machine import NULL, Frame
 from ..capture.points import Continue, FrameState, Point, Points
 from ..capture.rebuild import NATIVE
+from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
-from ..capture.sources import find_value
 from .config import config, counters
 from .policy import LOGS, Policy, explain_break, log
 
@@ -48,6 +48,7 @@ class Compiled:
     def __init__(self, function: FunctionType, backend: Callable, fullgraph: bool, dynamic: bool | None, first: tuple = ()):
         self.function, self.backend = function, backend
         self.fullgraph, self.dynamic, self.first = fullgraph, dynamic, first
+        self.token = object()  # marks the entries that count for this call of compile
         self.binder: Callable | None = None
         self.binder_defaults: Any = None
         self.reset()
@@ -156,7 +157,7 @@ class Compiled:
         if now == "fail_on_recompile":
             raise RuntimeError("Detected recompile when torch.compile stance is 'fail_on_recompile'. "
                                f"filename: '{point.where[0]}', function name: '{point.where[2]}', line number: {point.where[1]}")
-        if sum(entry.owner is self for entry in point.entries) >= config.recompile_limit:
+        if sum(entry.owner is self.token for entry in point.entries) >= config.recompile_limit:
             self.limit_hit(point, roots)
             return None
         if point.entries:
@@ -191,7 +192,7 @@ class Compiled:
             slow["count"] -= 1
         if "guards" in LOGS:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
-        entry.owner = self
+        entry.owner = self.token
         if entry.guard(*roots) is True:
             point.entries.append(entry)
         else:  # it holds for this call only: it is run and not kept

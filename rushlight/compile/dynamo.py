@@ -7,10 +7,10 @@ from ..tensor import Tensor
 from .api import compile, find_backend, list_backends
 from .compiler import allow_in_graph, assume_constant_result, disable, graph_break, is_compiling, reset, substitute_in_graph
 from .config import config, counters
+from .dispatch import RecompileLimit
 from .explain import Explanation, explain
 from .module import OptimizedModule
 from .policy import Unsupported
-from .dispatch import RecompileLimit
 
 
 def mark_dynamic(t: Tensor, index: Any, *, hint_override: Any = None, min: int | None = None, max: int | None = None,

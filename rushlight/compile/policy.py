@@ -10,11 +10,10 @@ import sys
 from typing import Any
 
 from ..capture.loading import Uncapturable
-from ..capture.machine import Break
+from ..capture.machine import Break, BreakReport
 from ..core.generator import default_generator
 from ..tensor import Parameter
 from .config import config, counters
-
 
 
 class Unsupported(RuntimeError):
@@ -131,7 +130,7 @@ class Policy:
             caller = frames[at + 1]
             stops[(id(caller.program), caller.pc)] = signal
             return True
-        self.owner.breaks.append(signal)
+        self.owner.breaks.append(BreakReport(signal))
         counters["graph_break"][signal.reason] += 1
         if "breaks" in LOGS:
             log.warning("%s", explain_break(signal))
@@ -155,7 +154,7 @@ def is_comprehension(program: Any, at: int) -> bool:
     return "LOAD_FAST_AND_CLEAR" in before
 
 
-def explain_break(signal: Break) -> str:
+def explain_break(signal: Any) -> str:
     """The break in PyTorch's layout, with the user's stack."""
     lines = [signal.kind, f"  Explanation: {signal.reason}"]
     if signal.hint:
