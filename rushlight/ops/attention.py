@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.size import product
 from ..tensor import Tensor
 from .contraction import C_NAMES
@@ -161,7 +161,7 @@ def attention_mask(g, query, key, value, mask, is_causal, scale):
     return score_gradient(g, query, key, value, mask, is_causal, scale).sum_to_size(mask.shape)
 
 
-@primitive(tensors=("query", "key", "value", "mask"), where="", family="opaque", node="ScaledDotProductFlashAttentionForCpuBackward0",
+@primitive(tensors=("query", "key", "value", "mask"), where="", family="convolution", node="ScaledDotProductFlashAttentionForCpuBackward0",
            grad=dict(query=lambda g, query, key, value, mask, is_causal, scale: attention_query(g, query, key, value, mask, is_causal, scale),
                      key=lambda g, query, key, value, mask, is_causal, scale: attention_key(g, query, key, value, mask, is_causal, scale),
                      value=lambda g, query, key, value, mask, is_causal, scale: attention_value(g, query, key, value, mask, is_causal, scale),
@@ -172,7 +172,7 @@ def _attention(query, key, value, mask=None, is_causal=False, scale=1.0):
 
 def check_attention(query, key, value, attn_mask):
     kinds = [C_NAMES[tensor._dtype.name] for tensor in (query, key, value)]
-    if len(set(kinds)) > 1:
+    if len(set(kinds)) > 1 and modes.AUTOCAST.get() is None:
         raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {kinds[0]} key.dtype: {kinds[1]} and "
                            f"value.dtype: {kinds[2]} instead.")
     if query.ndim < 2 or key.ndim < 2 or value.ndim < 2:

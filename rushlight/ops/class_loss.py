@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core import dtypes
 from .linear import ONES
-from .loss import reduction_of
+from .loss import in_full, reduction_of
 from .pointwise import where
 from .record import composite, primitive
 
@@ -204,7 +204,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     >>> torch.nn.functional.nll_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
     tensor(2.)
     """
-    return nll(input, target, weight, ignore_index, reduction_of(reduction, size_average, reduce))
+    return nll(*in_full(input), target, weight, ignore_index, reduction_of(reduction, size_average, reduce))
 
 
 @composite("nn")
@@ -217,6 +217,7 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     """
     if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
         reduction = reduction_of(reduction, size_average, reduce)
+    input, target = in_full(input, target) if not input._dtype.native else (input, target)
     if target._dtype is dtypes.int64 and label_smoothing == 0 and input.ndim == 2 and target.ndim == 1 and (
             input.shape[0] == target.shape[0] and input._dtype.is_floating_point and weight is None):
         return _cross_entropy(input, target, None, ignore_index, reduction)

@@ -4,10 +4,12 @@ Three bilinear kernels, each the derivative of the others: `convolved` (patches 
 input, which is also the transposed convolution) and `correlated` (its adjoint in the weight). So every order of derivative
 is made of them.  Layout: patches lie as (groups, channels * kernel, batch * positions), so that one matrix product a group does all.
 """
+import warnings
+
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.size import product
 from ..tensor import Tensor
 from . import dense_convolution as dense
@@ -168,7 +170,7 @@ def channel_total(g):
     return sum(g, (0, *range(2, g.ndim)))
 
 
-@primitive(tensors=("input", "weight", "bias"), where="", family="opaque", node="ConvolutionBackward0",
+@primitive(tensors=("input", "weight", "bias"), where="", family="convolution", node="ConvolutionBackward0",
            grad=dict(input=lambda g, weight, stride, padding, dilation, groups, input_shape: conv_input(
                          g, weight, input_shape, stride, padding, dilation, groups),
                      weight=lambda g, input, stride, padding, dilation, groups, weight_shape: conv_weight(
@@ -203,7 +205,7 @@ def conv_weight(grad, input, shape, stride, padding, dilation, groups):
     return correlated(grad, input, shape, stride, padding, dilation, groups)
 
 
-@primitive(tensors=("input", "weight", "bias"), where="", family="opaque", node="ConvolutionBackward0",
+@primitive(tensors=("input", "weight", "bias"), where="", family="convolution", node="ConvolutionBackward0",
            grad=dict(input=lambda g, weight, stride, padding, dilation, groups, input_shape: cropped_convolution(
                          g, weight, input_shape, stride, padding, dilation, groups),
                      weight=lambda g, input, weight_shape, stride, padding, dilation, groups: conv_weight(
@@ -284,13 +286,15 @@ def check_convolution(name, input, weight, bias, stride, padding, dilation, grou
         if any(r > w for r, w in zip(reach, whole)):
             raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, whole))}). Kernel size: "
                                f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size")
+    if input._dtype is dtypes.bool:
+        raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
+    if modes.AUTOCAST.get() is not None:
+        return
     if weight._dtype is not input._dtype:
         raise RuntimeError(f"expected scalar type {input._dtype.tensor_name.removesuffix('Tensor')} but found "
                            f"{weight._dtype.tensor_name.removesuffix('Tensor')}")
     if bias is not None and bias._dtype is not input._dtype:
         raise RuntimeError(f"Input type ({C_NAMES[input._dtype.name]}) and bias type ({C_NAMES[bias._dtype.name]}) should be the same")
-    if input._dtype is dtypes.bool:
-        raise NotImplementedError("\"slow_conv2d_cpu\" not implemented for 'Bool'")
 
 
 def convolution(name, n, input, weight, bias, stride, padding, dilation, groups):
@@ -302,6 +306,9 @@ def convolution(name, n, input, weight, bias, stride, padding, dilation, groups)
             raise RuntimeError("padding='same' is not supported for strided convolutions")
         totals = [d * (k - 1) if padding == "same" else 0 for k, d in zip(weight.shape[2:], spread)]
         pairs = tuple((total // 2, total - total // 2) for total in totals)
+        if any(total % 2 for total in totals):
+            warnings.warn("Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be created",
+                          stacklevel=3)
     else:
         pairs = tuple((size, size) for size in spread_out(padding, "padding", n))
     check_convolution(name, input, weight, bias, steps, pairs, spread, groups, False, n)

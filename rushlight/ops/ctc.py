@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..tensor import Tensor, wrap
-from .loss import reduced, reduction_of
+from .loss import in_full, reduced, reduction_of
 from .pointwise import where
 from .record import composite, primitive
 
@@ -183,6 +183,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     tensor(0.2877)
     """
     reduction = reduction_of(reduction)
+    log_probs, = in_full(log_probs)
     inputs, labels = as_lengths(input_lengths, "input_lengths"), as_lengths(target_lengths, "target_lengths")
     if log_probs.ndim not in (2, 3):
         raise RuntimeError(f"Expected log_probs of 2 or 3 dimensions, but got {log_probs.ndim}D")

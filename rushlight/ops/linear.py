@@ -1,7 +1,7 @@
 """linear, bilinear, and their kernels. On a 2-d input with a bias, linear is one node (PyTorch's AddmmBackward0)."""
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.size import product
 from ..tensor import Tensor
 from .record import composite, primitive
@@ -108,14 +108,14 @@ def linear(input, weight, bias=None, *, out=None):
         ndim = input._array.ndim
         if ndim == 2 and weight.ndim == 2:
             return _linear_rows(bias, input, weight)
-        if ndim and weight.ndim == 2 and input._dtype is weight._dtype:
+        if ndim and weight.ndim == 2 and (input._dtype is weight._dtype or modes.AUTOCAST.get() is not None):
             return _linear_batch(bias, input, weight)
     for name, value in (("input", input), ("weight", weight)):
         if not isinstance(value, Tensor):
             raise TypeError(f"linear(): argument '{name}' (position {1 if name == 'input' else 2}) must be Tensor, not {type(value).__name__}")
     if not input.ndim or not weight.ndim:
         raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D")
-    if bias is not None and input._dtype is not weight._dtype:
+    if bias is not None and input._dtype is not weight._dtype and modes.AUTOCAST.get() is None:
         check_linear(bias._array, input._array, weight._array)
     result = input.matmul(weight.t())
     if bias is not None:

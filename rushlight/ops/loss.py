@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.promotion import promote_types
 from ..core.size import broadcast_shapes
 from .pointwise import where
@@ -25,6 +25,13 @@ def reduction_of(reduction, size_average=None, reduce=None):
             return "mean"
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
+
+
+def in_full(*tensors):
+    """The tensors, in float32 where autocast made them half: losses keep their precision."""
+    if modes.AUTOCAST.get() is None:
+        return tensors
+    return tuple(tensor.float() if tensor is not None and not tensor._dtype.native else tensor for tensor in tensors)
 
 
 def reduced(loss, reduction):
@@ -53,6 +60,7 @@ def floats_needed(array, kernel):
 
 def pair(input, target, warn=True):
     """Both broadcast to one shape and in one dtype, with PyTorch's warning where the shapes differ."""
+    input, target = in_full(input, target)
     if input._array.shape != target._array.shape:
         if warn:
             warnings.warn(f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely lead "
@@ -98,7 +106,7 @@ def mse_backward(g, input, target, reduction):
     return share(g, reduction, size_of(input)) * ((input - target) * 2)
 
 
-@primitive(tensors=("input", "target"), where="", family="contraction",
+@primitive(tensors=("input", "target"), where="", family="opaque",
            grad=dict(input=lambda g, input, target, reduction: mse_backward(g, input, target, reduction),
                      target=lambda g, input, target, reduction: mse_backward(g, target, input, reduction)))
 def _mse_loss(input, target, reduction):
@@ -113,7 +121,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0]))
     tensor(5.)
     """
-    if input.shape != target.shape or input._dtype is not target._dtype:
+    if input.shape != target.shape or input._dtype is not target._dtype or not input._dtype.native:
         input, target = pair(input, target)
     if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
         reduction = reduction_of(reduction, size_average, reduce)
@@ -157,7 +165,7 @@ def size_of(input):
     return input.numel()
 
 
-@primitive(tensors=("input", "target"), where="", family="contraction", node="SmoothL1LossBackward0",
+@primitive(tensors=("input", "target"), where="", family="opaque", node="SmoothL1LossBackward0",
            grad=dict(input=lambda g, input, target, beta, reduction: smooth_l1_backward(g, input, target, beta, reduction),
                      target=lambda g, input, target, beta, reduction: smooth_l1_backward(g, target, input, beta, reduction)))
 def _smooth_l1_loss(input, target, beta, reduction):
@@ -181,7 +189,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return _smooth_l1_loss(input, target, beta, reduction)
 
 
-@primitive(tensors=("input", "target"), where="", family="contraction",
+@primitive(tensors=("input", "target"), where="", family="opaque",
            grad=dict(input=lambda g, input, target, delta, reduction: huber_backward(g, input, target, delta, reduction),
                      target=lambda g, input, target, delta, reduction: huber_backward(g, target, input, delta, reduction)))
 def _huber_loss(input, target, delta, reduction):
@@ -252,6 +260,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     if input._dtype is not target._dtype:
         raise RuntimeError(f"Found dtype {target._dtype.tensor_name.removesuffix('Tensor')} but expected "
                            f"{input._dtype.tensor_name.removesuffix('Tensor')}")
+    input, target = in_full(input, target)
     if weight is not None:
         shape = broadcast_shapes(tuple(weight.shape), tuple(target.shape))
         weight = weight.expand(shape)
@@ -298,6 +307,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, size_average=No
     reduction = reduction_of(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
+    input, target = in_full(input, target)
     if input._dtype is not target._dtype:
         dtype = promote_types(input._dtype, target._dtype)
         input, target = input.to(dtype), target.to(dtype)
@@ -325,6 +335,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
                       "the next major release.", stacklevel=2)
     batch = reduction == "batchmean"
     reduction = "sum" if batch else reduction_of(reduction)
+    input, target = in_full(input, target)
     loss = target.exp() * (target - input) if log_target else _entropy(target) - target * input
     loss = reduced(loss, reduction)
     return loss / input.size(0) if batch and input.ndim else loss
@@ -339,6 +350,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
     tensor(1.)
     """
     reduction = reduction_of(reduction, size_average, reduce)
+    input, target = in_full(input, target)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         term = target * target.log() - target + 0.5 * (2 * math.pi * target).log()

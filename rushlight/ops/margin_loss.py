@@ -7,7 +7,7 @@ from .activation import logsigmoid
 from .class_loss import cross_entropy
 from .distance import cosine_similarity, pairwise_distance
 from .linear import linear
-from .loss import floats_needed, reduce_array, reduced, reduction_of
+from .loss import floats_needed, in_full, reduce_array, reduced, reduction_of
 from .pointwise import minimum, where
 from .record import composite, primitive
 
@@ -21,6 +21,7 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     tensor(0.5000)
     """
     reduction = reduction_of(reduction, size_average, reduce)
+    input, = in_full(input)
     zero = input * 0
     apart = where(target != 1, (margin - input).clamp_min(0), zero)
     close = where(target != -1, input, zero)
@@ -39,6 +40,7 @@ def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, red
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError("margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
                            f"{input1.size()}, input2: {input2.size()}, target: {target.size()} ")
+    input1, input2 = in_full(input1, input2)
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
@@ -68,6 +70,7 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     if input.shape != target.shape:
         shape = broadcast_shapes(tuple(input.shape), tuple(target.shape))
         input, target = input.expand(shape), target.expand(shape)
+    input, target = in_full(input, target)
     return _soft_margin_loss(input, target.to(input.dtype), reduction)
 
 
@@ -137,6 +140,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
     if target._dtype is not dtypes.int64:
         raise RuntimeError(f"expected scalar type Long but found {target._dtype.tensor_name.removesuffix('Tensor')}")
+    input, = in_full(input)
     result = _multi_margin_loss(input.reshape(batch, classes), target.reshape(batch), weight, p, margin, reduction)
     return result.reshape(target.shape) if reduction == "none" and not target.ndim else result
 
@@ -213,6 +217,7 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduct
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     if target._dtype is not dtypes.int64:
         raise RuntimeError(f"expected scalar type Long but found {target._dtype.tensor_name.removesuffix('Tensor')}")
+    input, = in_full(input)
     if input.ndim < 2:
         result = _multilabel_margin_loss(input.reshape(1, -1), target.reshape(1, -1), reduction)
         return result.squeeze(0) if reduction == "none" else result
@@ -254,6 +259,7 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, r
     if target.ndim == 0 and (input1.ndim != 1 or input2.ndim != 1):
         raise RuntimeError(f"0D target tensor expects 1D input tensors, but found inputs with sizes {list(input1.shape)} and "
                            f"{list(input2.shape)}.")
+    input1, input2 = in_full(input1, input2)
     dim, eps = target.ndim, 1e-12
     product, square1, square2 = (input1 * input2).sum(dim), (input1 * input1).sum(dim) + eps, (input2 * input2).sum(dim) + eps
     cosine = product / (square1 * square2).sqrt()
@@ -288,6 +294,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     check_triplet(anchor, positive, negative, margin)
+    anchor, positive, negative = in_full(anchor, positive, negative)
     return triplet(pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps),
                    lambda: pairwise_distance(positive, negative, p, eps), margin, swap, reduction)
 
