@@ -36,13 +36,13 @@ def index_error(array, index):
     if len(items) > array.ndim:
         return IndexError(f"too many indices for tensor of dimension {array.ndim}")
     dim = 0
-    for item in index:
+    for position, item in enumerate(index):
         if item is ...:
             dim = array.ndim - len(items)
         elif item is not None:
             items.pop(0)
-            if type(item) is int and not -array.shape[dim] <= item < array.shape[dim]:
-                return IndexError(f"index {item} is out of bounds for dimension {dim} with size {array.shape[dim]}")
+            if type(item) is int and not -array.shape[dim] <= item < array.shape[dim]:  # PyTorch names the place in the index
+                return IndexError(f"index {item} is out of bounds for dimension {position} with size {array.shape[dim]}")
             dim += 1
     return IndexError(f"the index {index} does not fit a tensor of size {list(array.shape)}")
 
@@ -325,6 +325,8 @@ def accumulate_at(result, index, values):
     for part, size in zip(arrays, sizes):
         flat = flat * size + np.where(part < 0, part + size, part)
     values = np.broadcast_to(values, (*result.shape[:first], *shape, *result.shape[first + count:]))
+    if not values.size:
+        return
     if first:
         values = np.moveaxis(values, tuple(range(first, first + len(shape))), tuple(range(len(shape))))
         rest = values.shape[len(shape):]
