@@ -13,7 +13,7 @@ ROWS = [
     {"tensor", "tensor_repr"},
     {"autograd"},
     {"ops"},
-    {"nn", "optim", "data", "serialize", "func", "graph"},
+    {"nn", "optim", "data", "serialize", "func", "graph", "distributions"},
     {"capture", "kernels"},
     {"compile"},
     {"export"},

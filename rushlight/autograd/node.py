@@ -152,8 +152,8 @@ class Node:
 
     def watch_output(self, counter, number=0):
         """The output's storage got a version counter: keep it if the output was saved."""
-        if self.saves_out and type(self.guard) is not Freed:
-            self.guard = counter if self._outputs == 1 else (*(self.guard or ()), (number, counter))
+        if self.saves_out and type(getattr(self, "guard", None)) is not Freed:
+            self.guard = counter if self._outputs == 1 else (*(getattr(self, "guard", None) or ()), (number, counter))
 
     def unpack(self, saved):
         """The saved tensor behind `saved`, checked: not freed, and not written since it was saved."""
