@@ -4,7 +4,7 @@
 loads when the first kernel is made.
 """
 
-from .lower import lower
+from .lower import lower, programs
 from .runtime import get_num_threads, set_num_threads
 
-__all__ = ["get_num_threads", "lower", "set_num_threads"]
+__all__ = ["get_num_threads", "lower", "programs", "set_num_threads"]

@@ -405,3 +405,9 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     return run
 
 
+def programs(run: Callable) -> list[Any]:
+    """The native programs behind a lowered callable, in the order they run; each has `stages` and `library.assembly`."""
+    run = getattr(run, "lowered", run)  # compile's wrapper
+    if hasattr(run, "pair"):
+        return [run.pair.ahead, run.pair.back]
+    return list(getattr(getattr(run, "program", run), "programs", ()))
