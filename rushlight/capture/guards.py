@@ -62,7 +62,7 @@ class Guards:
 
 
 def build(guards: Guards, roots: int, given: dict) -> tuple[Callable, str]:
-    """The guard function over `roots` values: True, or the index of the guard that failed, as `~index`."""
+    """The guard function over `roots` values: True if all hold; its `explain` finds the one that failed."""
     text = Text({**LOADERS, **given})
     body: list[str] = []
     for index, guard in enumerate(guards):
@@ -75,12 +75,25 @@ def build(guards: Guards, roots: int, given: dict) -> tuple[Callable, str]:
     names = ", ".join(f"S{i}" for i in range(roots))
     fast = [f"def guard({names}):", " try:", *("  " + line for line in plain), "  return True",
             " except Exception:", "  return False"]
-    slow = [f"def explain({names}):", " at = -1", " try:", *("  " + line for line in body), "  return None",
-            " except Exception:", "  return ~at"]
     source = "\n".join(fast) + "\n"
-    scope = define(source + "\n".join(slow) + "\n", "guard", text.constants)
-    scope["guard"].explain = scope["explain"]
-    return scope["guard"], source
+    guard = define(source, "guard", text.constants)["guard"]
+    guard.explain = Explain(names, body, text.constants)
+    return guard, source
+
+
+class Explain:
+    """Finds the guard that failed: None, or its index, as `~index` where a load raised. Compiled when first asked."""
+
+    def __init__(self, names: str, body: list[str], constants: dict):
+        self.names, self.body, self.constants = names, body, constants
+        self.function: Callable | None = None
+
+    def __call__(self, *roots: Any) -> int | None:
+        if self.function is None:
+            slow = [f"def explain({self.names}):", " at = -1", " try:", *("  " + line for line in self.body), "  return None",
+                    " except Exception:", "  return ~at"]
+            self.function = define("\n".join(slow) + "\n", "explain", self.constants)["explain"]
+        return self.function(*roots)
 
 
 def define(source: str, what: str, scope: dict) -> dict:

@@ -367,6 +367,12 @@ class Tensors(Calls):
         raise Break("Data-dependent branching", "a branch on a tensor's value",
                     "Use torch.where, or let the graph break here.")
 
+    def at_loop_head(self) -> bool:
+        """Whether what is called now is what a for statement goes through."""
+        frame = self.active[-1]
+        following = frame.program.instructions[frame.pc + 1:frame.pc + 3]
+        return [ins.op for ins in following] == ["GET_ITER", "FOR_ITER"]
+
     def at_assertion(self) -> bool:
         """Whether the present instruction is the test of an assert statement."""
         frame = self.active[-1]

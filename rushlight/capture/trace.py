@@ -411,6 +411,9 @@ def native_plan(tracer: Tracer, frame: Frame, ins: Any) -> tuple | None:
         else:
             return None
         function = tracer.native_callable(function)
+        if tracer.value(function) is range and frame.program.instructions[after].op == "GET_ITER":
+            after += 1  # the iterator is state that later pieces move on; the range would be guarded
+            return push(count + 2, f"iter({{0}}({', '.join(shown)}))", [function, *args])
         return push(count + 2, f"{{0}}({', '.join(shown)})", [function, *args])
     if op == "CALL_FUNCTION_EX":
         extra = 1 if value & 1 else 0

@@ -250,7 +250,10 @@ def cast(self: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def range_make(self: Any, args: tuple, kwargs: dict) -> Any:
-    return range(*[self.index(self.value(arg)) for arg in args])
+    values = [self.value(arg) for arg in args]
+    if any(map(self.is_symbol, values)) and self.at_loop_head() and self.policy.loop_over(values):
+        raise Break("Loop over a size that varies", "a loop whose number of turns differs from call to call is captured turn by turn")
+    return range(*map(self.index, values))
 
 
 def present(question: Any) -> Any:

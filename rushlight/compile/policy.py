@@ -79,6 +79,11 @@ class Policy:
         wanted -= set(marks.get("_dynamo_static_indices", ()))
         return frozenset(dim for dim in wanted if dim < len(shape) and shape[dim] > 1)
 
+    def loop_over(self, limits: list) -> bool:
+        """Whether to capture a loop over a varying number turn by turn: a long one at once, a short one when all else failed."""
+        turns = len(range(*[getattr(limit, "hint", limit) for limit in limits]))
+        return turns >= 8 or len(self.point.entries) >= 5
+
     def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
         """A size marked as dynamic was fixed by the code: an error, in PyTorch's words."""
         source = tracer.symbol_source(symbol)
