@@ -157,15 +157,17 @@ def _var(input, dim, correction, keepdim):
 
 
 def variance(input, dim, correction, keepdim):
-    """The variance in the dtype's real type, computed around the mean, float32 with float64 sums."""
+    """The variance in the dtype's real type, around a mean whose rounding error is taken out again."""
     if input.dtype.kind == "c":
         return variance(input.real, dim, correction, keepdim) + variance(input.imag, dim, correction, keepdim)
     count = product(input.shape[d] for d in dim)
-    centre = np.add.reduce(input, axis=dim, keepdims=True, dtype=np.float64) / np.float64(count)
-    squares = np.square(input - centre)
-    divisor = np.float64(count - correction)
-    result = np.add.reduce(squares, axis=dim, keepdims=keepdim) / (divisor if divisor > 0 else np.float64(0))
-    return np.asarray(result).astype(input.dtype)
+    kind = input.dtype.type
+    centred = input - np.add.reduce(input, axis=dim, keepdims=True) / kind(count)
+    drift = np.add.reduce(centred, axis=dim, keepdims=keepdim)
+    np.square(centred, out=centred) if centred.ndim else None
+    total = np.add.reduce(centred if centred.ndim else centred * centred, axis=dim, keepdims=keepdim) - drift * drift / kind(count)
+    divisor = kind(count - correction)
+    return np.asarray(np.maximum(total, 0) / (divisor if divisor > 0 else kind(0))).astype(input.dtype, copy=False)
 
 
 @composite("")

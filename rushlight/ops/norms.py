@@ -121,6 +121,27 @@ def dist(input, other, p=2):
     return vector_norm_of(input - other, p, None, False)
 
 
+@primitive(tensors=("x1", "x2"), where="", node="EuclideanDistBackward0", family="contraction",
+           grad=dict(x1=lambda g, x1, x2, out, x1_shape: sum_to_size(distance_grad(g, x1, x2, out), x1_shape),
+                     x2=lambda g, x1, x2, out, x2_shape: sum_to_size(distance_grad(swap_last(g), x2, x1, swap_last(out)), x2_shape)))
+def _euclidean(x1, x2):
+    """Distances of rows by one matrix product: less exact for near points, and much faster."""
+    squares = np.square(x1).sum(-1)[..., :, None] + np.square(x2).sum(-1)[..., None, :]
+    return np.sqrt(np.maximum(squares - 2 * np.matmul(x1, x2.swapaxes(-1, -2)), 0))
+
+
+@composite("")
+def swap_last(x):
+    return transpose(x, -2, -1)
+
+
+@composite("")
+def distance_grad(g, x1, x2, out):
+    """The gradient for x1 of the distances to x2; 0 for points that coincide."""
+    share = where(out == 0, zeros_like(out), g / where(out == 0, ones_like(out), out))
+    return x1 * sum(share, (-1,), True) - share @ x2
+
+
 @composite("torch")
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """The p-distances of each row of x1 to each row of x2, batched.
@@ -138,6 +159,9 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
+    product_mode = {"use_mm_for_euclid_dist": True, "donot_use_mm_for_euclid_dist": False}.get(compute_mode, x1.shape[-2] > 25 or x2.shape[-2] > 25)
+    if p == 2 and product_mode and x1._dtype is x2._dtype and x1.numel() and x2.numel():
+        return _euclidean(x1, x2)
     gaps = unsqueeze(x1, -2) - unsqueeze(x2, -3)
     if not gaps.shape[-1]:
         return gaps.sum(-1)

@@ -288,6 +288,8 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
             array, dim = array.reshape(1), 0
     if array.dtype.kind == "V":
         array = array.astype(np.float32)
+    if not return_inverse and not return_counts:
+        return wrap(np.unique(array, axis=dim, equal_nan=False).astype(input._dtype.numpy, copy=False))
     values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     shape = input._array.shape if dim is None else (array.shape[dim],)
     return distinct("unique", (wrap(values.astype(input._dtype.numpy)), wrap(inverse.reshape(shape).astype(np.int64)), wrap(counts.astype(np.int64))),

@@ -133,7 +133,7 @@ _nanmedian_pick, _mode_pick = picker("_nanmedian_pick", "NanmedianBackward1"), p
 def _kth_place(input, k, dim, keepdim):
     if not input.ndim:
         return np.zeros((), np.int64)
-    place = np.take(order(input, dim, False), [k - 1], dim)
+    place = np.take(input.argpartition(k - 1, dim), [k - 1], dim)
     return place if keepdim else place.squeeze(dim)
 
 
@@ -161,6 +161,9 @@ def _median_place(input, dim, keepdim, ignore):
     if not input.ndim:
         return np.zeros((), np.int64)
     size = input.shape[dim]
+    if input.dtype.kind != "f" or not np.isnan(input).any():
+        place = np.take(input.argpartition((size - 1) // 2, dim), [(size - 1) // 2], dim)
+        return place if keepdim else place.squeeze(dim)
     places = order(input, dim, False)
     middle = np.full([1 if at == dim else n for at, n in enumerate(input.shape)], (size - 1) // 2)
     if input.dtype.kind == "f":
