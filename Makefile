@@ -20,7 +20,7 @@ test: $(VENV)/.dev
 	$(PY) -m pytest -n $(WORKERS) $(TESTS)
 
 check: $(VENV)/.dev
-	$(PY) -m ruff check rushlight tests examples
+	$(PY) -m ruff check rushlight tests examples tools
 	$(PY) -m mypy
 
 cases: $(VENV)/.demo
@@ -35,6 +35,7 @@ bench: $(VENV)/.demo .venv-torch/.done .venv-jax/.done .venv-tinygrad/.done
 	PYTHONDONTWRITEBYTECODE=1 $(PY) $(SHARED)/bench/bench.py --threads $(THREADS) --json out/bench.json \
 		--python rushlight=$(CURDIR)/$(PY) --python torch=$(CURDIR)/.venv-torch/bin/python \
 		--python jax=$(CURDIR)/.venv-jax/bin/python --python tinygrad=$(CURDIR)/.venv-tinygrad/bin/python $(BENCH)
+	$(PY) $(SHARED)/bench/report.py out/bench.json > out/bench.md
 
 $(VENV)/.made:
 	@test -n "$(PYTHON)" || { echo "Rushlight needs Python 3.11 or newer on the PATH (or: make PYTHON=...)"; exit 1; }
