@@ -5,6 +5,6 @@ loads when the first kernel is made.
 """
 
 from .lower import lower, programs
-from .runtime import get_num_threads, set_num_threads
+from .pool import get_num_threads, set_num_threads
 
 __all__ = ["get_num_threads", "lower", "programs", "set_num_threads"]

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..ops import generate, record
-from . import fuse, llvm, runtime
+from . import fuse, llvm, pool, runtime
 from .arrays import Source
 from .emit import BLOCK, emit
 from .ir import Module
 from .make import Maker, Unsupported
-from .rules_primitive import composite_rule
 from .rules import RULES
+from .rules_primitive import composite_rule
 
 LARGE = 1 << 17
 USES = 2  # by NumPy, before a kernel is made
@@ -61,10 +61,10 @@ class Kernel:
         self.frame = ctypes.c_void_p * len(self.order)
 
     def run(self, arrays: list[np.ndarray], out: np.ndarray, items: int) -> None:
-        pool = runtime.pool()
+        found = pool.pool()
         pointers = [array.ctypes.data for array in arrays]
         frame = self.frame(*[out.ctypes.data if i < 0 else pointers[i] for i in self.order])
-        pool.parallel(pool.address, self.address, frame, items, max(1, items // 16))
+        found.parallel(found.address, self.address, frame, items, max(1, items // 16))
 
 
 def kernel(key: tuple) -> Kernel | None:

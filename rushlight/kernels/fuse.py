@@ -9,8 +9,23 @@ import math
 from typing import Any
 
 from . import scalars
-from .arrays import (Affine, Array, External, Point, Reduce, Reshape, Source, Take, contiguous, element, is_split, place, read,
-                     steps, strided)
+from .arrays import (
+    Affine,
+    Array,
+    External,
+    Point,
+    Reduce,
+    Reshape,
+    Source,
+    Take,
+    contiguous,
+    element,
+    is_split,
+    place,
+    read,
+    steps,
+    strided,
+)
 from .loops import Call, Expr, Fetch, Fold, Index, Kernel, Load, Local, Stage, Store, walk
 
 HEAVY = 16  # from this cost on, a value is rather stored than computed twice

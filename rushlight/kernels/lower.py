@@ -18,15 +18,14 @@ from ..core import dtypes, modes
 from ..graph import Node, map_nodes
 from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
-from . import llvm, program
-from .differentiate import differentiate
-from .runtime import IndexFault
+from . import llvm, program, rules_contraction, rules_convolution, rules_nn, rules_records, rules_structure  # noqa: F401 (they enter their rules)
 from .arrays import Array, Source, contiguous
+from .differentiate import differentiate
 from .make import Maker, Unsupported
 from .rules import RULES
-from .step import is_step, whole_step
-from . import rules_contraction, rules_convolution, rules_nn, rules_structure  # noqa: F401 (they enter their rules)
 from .rules_primitive import composite_rule
+from .runtime import IndexFault
+from .step import is_step, whole_step
 
 OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg",
              operator.pow: "pow", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",

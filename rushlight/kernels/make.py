@@ -8,8 +8,26 @@ from typing import Any
 
 from ..core import dtypes, promotion
 from . import scalars
-from .arrays import (Array, External, Iota, Map, Number, Pad, Point, Reduce, Reshape, Shape, Source, Take, View,
-                     broadcast_shapes, is_split, restrided, strided, viewed)
+from .arrays import (
+    Array,
+    External,
+    Iota,
+    Map,
+    Number,
+    Pad,
+    Point,
+    Reduce,
+    Reshape,
+    Shape,
+    Source,
+    Take,
+    View,
+    broadcast_shapes,
+    is_split,
+    restrided,
+    strided,
+    viewed,
+)
 
 PYTHON = {bool: "bool", int: "int64", float: "float32"}
 

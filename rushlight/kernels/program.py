@@ -4,7 +4,6 @@
 """
 
 import math
-from typing import Any
 
 import numpy as np
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from .arrays import Array
 from .make import Maker, Unsupported, unit
-from .rules import RULES, floating, mean, rule
+from .rules import RULES, floating, rule
 from .rules_contraction import product
+from .rules_reduction import mean
 from .rules_structure import embedding as embedding_rule
 from .rules_structure import integers
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from .arrays import Array, External, Point, Reduce, Source, contiguous
 from .make import Maker, Unsupported, unit
-from .rules import RULES, casting, copied, flip, getitem, only, rule, split, triangle, unbind
+from .rules import RULES, casting, copied, only, rule
+from .rules_view import flip, getitem, split, triangle, unbind
 
 RULES["_split"] = RULES["_split_with_sizes"] = lambda make, input, sizes, dim: split(make, input, list(sizes), dim)
 RULES["split_with_sizes"] = lambda make, input, split_sizes, dim=0: split(make, input, list(split_sizes), dim)

@@ -16,12 +16,12 @@ from ..core import dtypes
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import target_name
-from ..tensor import Tensor, counter_of, tick, user_frame, wrap
+from ..tensor import Tensor, counter_of, new, tick, user_frame
 from . import program
 from .arrays import Array, Reshape, Source, View, contiguous
 from .differentiate import backward, descriptor, operation, used_buffers
 from .make import Maker, Unsupported
-from .rules_primitive import Symbol, apply, bare
+from .rules_primitive import Symbol, bare
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 LOG = 64  # lines remembered of a tensor's writes
@@ -313,10 +313,13 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
                 i, value = where[at]
                 results.append(value if i < 0 else args[i])
                 continue
-            tensor = wrap(outs[at] if what == "output" else outs[at].copy(), dtype)
+            tensor = new(Tensor)
+            tensor._array, tensor._dtype = outs[at] if what == "output" else outs[at].copy(), dtype
+            tensor._requires_grad, tensor._grad, tensor._meta = live, None, None
             if live:
-                spent = spent or Spent(Freed(frame))
-                tensor._requires_grad, tensor._node = True, spent
+                spent = tensor._node = spent or Spent(Freed(frame))
+            else:
+                tensor._node = None
             results.append(tensor)
         return kind(results) if kind in (tuple, list) else results[0]
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from rushlight.kernels import llvm, program, runtime
+from rushlight.kernels import llvm, pool, program
 from rushlight.kernels.arrays import Source
 from rushlight.kernels.make import Maker
 from rushlight.kernels.rules import RULES
@@ -53,7 +53,7 @@ def run_guarded(native, arrays, end):
     guards = [Guarded(a, end) for a in arrays]
     outs = [Guarded(np.zeros(shape, dtype), end) for shape, dtype in native.outputs]
     try:
-        code = native._native(runtime.pool().address, native._state.ctypes.data, native._table.ctypes.data,
+        code = native._native(pool.pool().address, native._state.ctypes.data, native._table.ctypes.data,
                               *[g.array for g in (*guards, *outs)])
         assert code == 0
         return [g.array.copy() for g in outs]
@@ -125,25 +125,25 @@ def test_two_threads_may_run_one_program():
 def test_thread_count_does_not_change_the_bits(threads):
     x = RNG.normal(size=(513, 300)).astype(np.float32)
     native = compiled(lambda m, x: (RULES["sum"](m, x), RULES["sum"](m, m.float_point("exp", x), 0), RULES["softmax"](m, x, 0)), x)
-    before = runtime.get_num_threads()
+    before = pool.get_num_threads()
     try:
-        runtime.set_num_threads(1)
+        pool.set_num_threads(1)
         want = native.call(x)
-        runtime.set_num_threads(threads)
+        pool.set_num_threads(threads)
         for _ in range(5):
             for a, b in zip(native.call(x), want):
                 np.testing.assert_array_equal(a, b)
     finally:
-        runtime.set_num_threads(before)
+        pool.set_num_threads(before)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_the_pool_is_made_again_in_a_forked_child():
     x = RNG.normal(size=(2000, 300)).astype(np.float32)
     native = compiled(lambda m, x: m.float_point("exp", x), x)
-    before = runtime.get_num_threads()
+    before = pool.get_num_threads()
     try:
-        runtime.set_num_threads(3)
+        pool.set_num_threads(3)
         want = native.call(x)[0]
         for _ in range(5):
             pid = os.fork()
@@ -154,13 +154,13 @@ def test_the_pool_is_made_again_in_a_forked_child():
                     os._exit(4)
             assert os.waitpid(pid, 0)[1] == 0
     finally:
-        runtime.set_num_threads(before)
+        pool.set_num_threads(before)
 
 
 def test_thread_counts_are_checked():
     for bad in (0, -1, 2.0, True, "2"):
         with pytest.raises(RuntimeError, match="set_num_threads"):
-            runtime.set_num_threads(bad)
+            pool.set_num_threads(bad)
 
 
 def test_memory_of_large_results_is_reused_only_when_free():

@@ -1,0 +1,178 @@
+"""Rules of reductions, and of what is made of them: softmax, norms, losses of differences."""
+
+# Rules have the ops' names, which hide Python's own: those are reached through `builtins`.
+import math
+from typing import Any
+
+from .arrays import Array
+from .make import Maker, Unsupported
+from .rules import dtype_name, floating, is_float, only, rule
+
+
+def sum_dtype(input: Array, dtype: Any) -> str:
+    if dtype is not None:
+        return dtype_name(dtype)
+    return input.dtype if is_float(input) else "int64"
+
+
+@rule("sum", "_sum")
+def sum(make: Maker, input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Array:
+    only(out=out)
+    return make.reduce("sum", input, dim, keepdim, sum_dtype(input, dtype))
+
+
+@rule("prod")
+def prod(make: Maker, input: Array, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
+    return make.reduce("prod", input, dim, keepdim, sum_dtype(input, dtype))
+
+
+def count(make: Maker, input: Array, dim: Any) -> int:
+    return math.prod(input.shape[d] for d in make.dims(input, dim)) if input.ndim else 1
+
+
+@rule("mean", "_mean")
+def mean(make: Maker, input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Array:
+    only(out=out)
+    input = make.cast(input, dtype_name(dtype)) if dtype is not None else input
+    total = make.reduce("sum", floating(make, input), dim, keepdim)
+    return make.float_point("div", total, count(make, input, dim))
+
+
+@rule("amax")
+def amax(make: Maker, input: Array, dim: Any = (), keepdim: bool = False) -> Array:
+    return make.reduce("amax", input, dim, keepdim)
+
+
+@rule("amin")
+def amin(make: Maker, input: Array, dim: Any = (), keepdim: bool = False) -> Array:
+    return make.reduce("amin", input, dim, keepdim)
+
+
+@rule("max")
+def max(make: Maker, input: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    if isinstance(dim, Array):
+        return make.point("maximum", input, dim)
+    if dim is not None:
+        raise Unsupported("max with indices")
+    return make.reduce("amax", input)
+
+
+@rule("min")
+def min(make: Maker, input: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    if isinstance(dim, Array):
+        return make.point("minimum", input, dim)
+    if dim is not None:
+        raise Unsupported("min with indices")
+    return make.reduce("amin", input)
+
+
+@rule("any")
+def any(make: Maker, input: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    return make.reduce("any", make.cast(input, "bool"), dim, keepdim)
+
+
+@rule("all")
+def all(make: Maker, input: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    return make.reduce("all", make.cast(input, "bool"), dim, keepdim)
+
+
+def centred_squares(make: Maker, input: Array, dim: Any, correction: Any, unbiased: Any) -> tuple[Array, float]:
+    """The sum of squares about the mean (dims kept), and what var divides by."""
+    if unbiased is not None:
+        correction = 1 if unbiased else 0
+    middle = mean(make, input, dim, True)
+    off = make.point("sub", input, middle)
+    total = make.reduce("sum", make.point("mul", off, off), dim, True)
+    rest = count(make, input, dim) - correction
+    if rest <= 0:
+        raise Unsupported("no degrees of freedom")
+    return total, rest
+
+
+def variance_arguments(dim: Any, unbiased: Any) -> tuple[Any, Any]:
+    """`var(x, False)` means unbiased=False."""
+    return (None, dim) if type(dim) is bool else (dim, unbiased)
+
+
+@rule("var")
+def var(make: Maker, input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = 1) -> Array:
+    dim, unbiased = variance_arguments(dim, unbiased)
+    total, rest = centred_squares(make, floating(make, input), dim, correction, unbiased)
+    result = make.float_point("div", total, rest)
+    return result if keepdim else squeeze_dims(make, result, make.dims(input, dim))
+
+
+@rule("std")
+def std(make: Maker, input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = 1) -> Array:
+    return make.float_point("sqrt", var(make, input, dim, unbiased, keepdim, correction=correction))
+
+
+@rule("var_mean")
+def var_mean(make: Maker, input: Array, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = 1) -> tuple:
+    dim, unbiased = variance_arguments(dim, unbiased)
+    return var(make, input, dim, unbiased, keepdim, correction=correction), mean(make, input, dim, keepdim)
+
+
+def squeeze_dims(make: Maker, array: Array, dims: tuple[int, ...]) -> Array:
+    return make.reshape(array, tuple(n for i, n in enumerate(array.shape) if not (i in dims and n == 1)))
+
+
+@rule("softmax", "_softmax")
+def softmax(make: Maker, input: Array, dim: int | None = None, *, dtype: Any = None, _stacklevel: int = 3) -> Array:
+    if dim is None or dtype is not None:
+        raise Unsupported("softmax without dim")
+    x = floating(make, input)
+    wide = make.cast(x, "float32") if x.dtype in ("float16", "bfloat16") else x
+    e = make.float_point("exp", make.point("sub", wide, make.reduce("amax", wide, dim, True)))
+    # One division a row and a multiplication an element would round twice: PyTorch divides.
+    return make.cast(make.float_point("div", e, make.reduce("sum", e, dim, True)), x.dtype)
+
+
+@rule("log_softmax", "_log_softmax")
+def log_softmax(make: Maker, input: Array, dim: int | None = None, *, dtype: Any = None, _stacklevel: int = 3) -> Array:
+    if dim is None or dtype is not None:
+        raise Unsupported("log_softmax without dim")
+    x = floating(make, input)
+    wide = make.cast(x, "float32") if x.dtype in ("float16", "bfloat16") else x
+    off = make.point("sub", wide, make.reduce("amax", wide, dim, True))
+    total = make.float_point("log", make.reduce("sum", make.float_point("exp", off), dim, True))
+    return make.cast(make.point("sub", off, total), x.dtype)
+
+
+@rule("layer_norm")
+def layer_norm(make: Maker, input: Array, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Array:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or input.shape[-len(shape):] != shape:
+        raise Unsupported("a normalized_shape that does not fit")
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    x = floating(make, input)
+    wide = make.cast(x, "float32") if x.dtype in ("float16", "bfloat16") else x
+    middle = mean(make, wide, dims, True)
+    off = make.point("sub", wide, middle)
+    spread = make.float_point("div", make.reduce("sum", make.point("mul", off, off), dims, True), count(make, wide, dims))
+    result = make.point("mul", off, make.float_point("rsqrt", make.point("add", spread, eps)))
+    if weight is not None:
+        result = make.point("mul", result, make.cast(weight, wide.dtype))
+    if bias is not None:
+        result = make.point("add", result, make.cast(bias, wide.dtype))
+    return make.cast(result, x.dtype)
+
+
+@rule("rms_norm")
+def rms_norm(make: Maker, input: Array, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Array:
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if eps is None or input.dtype not in ("float32", "float64"):
+        raise Unsupported("rms_norm with the dtype's eps")
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    square = mean(make, make.point("mul", input, input), dims, True)
+    result = make.point("mul", input, make.float_point("rsqrt", make.point("add", square, eps)))
+    return result if weight is None else make.point("mul", result, weight)
+
+
+@rule("mse_loss")
+def mse_loss(make: Maker, input: Array, target: Array, size_average: None = None, reduce: None = None, reduction: str = "mean",
+             weight: None = None) -> Array:
+    only(size_average=size_average, reduce=reduce, weight=weight)
+    off = make.point("sub", input, target)
+    square = make.point("mul", off, off)
+    return {"none": lambda: square, "sum": lambda: sum(make, square), "mean": lambda: mean(make, square)}[reduction]()
