@@ -25,7 +25,7 @@ def sizes_for(name, output_size, input, n):
     if len(output_size) != n:
         raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(output_size)})" if n == 1 else
                            f"{name}: internal error: output_size.size() must be {n}" if "max" in name else f"{name}: output_size must be {n}")
-    return tuple(input.shape[at - n] if size is None else int(size) for at, size in enumerate(output_size))
+    return tuple(input.size(at - n) if size is None else int(size) for at, size in enumerate(output_size))
 
 
 def check_average(name, n, input, size):
@@ -80,6 +80,8 @@ def adaptive_avg_pool3d(input, output_size):
     tensor([[[[1.]]]])
     """
     size = sizes_for("adaptive_avg_pool3d", output_size, input, 3)
+    if size == (1, 1, 1):
+        return input.mean((-1, -2, -3), keepdim=True)
     check_average("adaptive_avg_pool3d", 3, input, size)
     return adaptive_avg_pool(input, size)
 
@@ -93,7 +95,7 @@ def _adaptive_indices(input, size):
     for cell in np.ndindex(*size):
         bounds = [(c * m // o, -(-(c + 1) * m // o)) for c, m, o in zip(cell, spatial, size)]
         region = input[(..., *(slice(low, high) for low, high in bounds))]
-        best = np.argmax(region.reshape(*lead, -1), -1)
+        best = np.argmax(region.reshape(*lead, product(region.shape[-n:])), -1)
         shape = [high - low for low, high in bounds]
         coordinates = [np.asarray(c) + low for c, (low, _) in zip(np.unravel_index(best, shape), bounds)]
         position = coordinates[0]
@@ -105,8 +107,8 @@ def _adaptive_indices(input, size):
 
 def adaptive_max(name, n, input, output_size, return_indices):
     size = sizes_for(name, output_size, input, n)
-    for dim in range(input.ndim - n, input.ndim):
-        if dim >= 0 and input.shape[dim] == 0:
+    for dim in range(1, input.ndim):
+        if input.shape[dim] == 0 and input.ndim in (n + 1, n + 2):
             raise RuntimeError(f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
                                f"{list(input.shape)} with dimension {dim} being empty")
     if input.ndim not in (n + 1, n + 2):

@@ -2,6 +2,8 @@
 
 cross_entropy of 2-d logits and class indices is one node (PyTorch's NllLossBackward0). Read `picked` first.
 """
+import math
+
 import numpy as np
 
 from ..core import dtypes
@@ -246,13 +248,13 @@ def soft_cross_entropy(logs, target, weight, reduction, smoothing, dim):
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got weight "
                            f"tensor of shape: {list(weight.shape)}")
-    if smoothing > 0:
+    if smoothing > 0 and classes:
         target = target * (1 - smoothing) + smoothing / classes
     product = logs * target if weight is None else logs * target * along(weight, logs.ndim, dim)
     if reduction == "none":
         return -product.sum(dim)
     total = -product.sum()
-    return total if reduction == "sum" else total / (logs.numel() / classes)
+    return total if reduction == "sum" else total / (logs.numel() / classes if classes else math.nan)
 
 
 def smoothed(logs, target, weight, ignore_index, reduction, smoothing, dim):

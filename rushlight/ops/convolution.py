@@ -280,6 +280,8 @@ def check_convolution(name, input, weight, bias, stride, padding, dilation, grou
         names = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}[n]
         raise RuntimeError("kernel size should be greater than zero, but got " + " ".join(
             f"kernel_{which}: {size}" for which, size in zip(names, shape[2:])))
+    if transposed and 0 in wide[2:]:
+        raise RuntimeError(f"Only zero batch or zero channel inputs are supported, but got input shape: {wide}")
     if not transposed:
         whole = [size + low + high for size, (low, high) in zip(wide[2:], padding)]
         reach = [d * (k - 1) + 1 for k, d in zip(shape[2:], dilation)]

@@ -49,6 +49,8 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     tensor([5.0000])
     """
     difference = x1 - x2 + eps
+    if not difference.ndim:
+        difference, keepdim = difference.unsqueeze(0), False
     return _norm_last(difference.abs() if difference._dtype.is_complex else difference, float(p), keepdim)
 
 

@@ -97,7 +97,7 @@ def mse_kernel(input, target, reduction):
 
 def raw_mse_backward(g, input, target, reduction):
     result = np.subtract(input, target, out=...)
-    result *= g * (2 / result.size if reduction == "mean" else 2)
+    result *= g * (2 / max(result.size, 1) if reduction == "mean" else 2)
     return result
 
 

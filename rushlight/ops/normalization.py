@@ -155,6 +155,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     >>> torch.nn.functional.rms_norm(torch.tensor([[3.0, 3.0]]), (2,))
     tensor([[1., 1.]])
     """
+    if not input.ndim:
+        raise ValueError("Input tensor must have at least 1 dimensions, but got 0")
     count = check_shape("rms_norm", normalized_shape, input, "", weight=weight)
     dims = tuple(range(input.ndim - count, input.ndim))
     dtype = input._dtype
@@ -333,7 +335,7 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
     tensor([[-1.0000],
             [ 1.0000]])
     """
-    if training and input.ndim > 1 and input.numel() // max(input.shape[1], 1) == 1:
+    if training and input.ndim and input.shape[0] * product(input.shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
     if eps < 0 or training and eps <= 0:
         raise ValueError(f"batch_norm eps must be {'positive during training' if training else 'non-negative'}, but got {eps}")

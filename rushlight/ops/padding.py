@@ -123,6 +123,9 @@ def constant_pad_nd(input, pad, value=0):
 
 def check_repeating(input, pad, mode):
     n = len(pad) // 2
+    if len(pad) > 2 * input.ndim:
+        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding length "
+                           f"{len(pad)} and input of dimension {input.ndim}")
     if len(pad) % 2 or input.ndim not in (n + 1, n + 2) or not 1 <= n <= 3:
         raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n{COMBINATIONS}")
     shape = list(input.shape)
@@ -136,6 +139,8 @@ def check_repeating(input, pad, mode):
                 raise RuntimeError("Padding value causes wrapping around more than once.")
             if size + low + high < 0:
                 raise RuntimeError("Negative padding value is resulting in an empty dimension")
+        if mode == "circular":
+            continue
         if dim >= input.ndim - n and size + low + high < 1 or dim >= input.ndim - n - 1 and not size:
             if not size:
                 raise RuntimeError(f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
