@@ -16,7 +16,6 @@ class ConstraintRegistry:
 
     def __init__(self):
         self._registry = {}
-        super().__init__()
 
     def register(self, constraint, factory=None):
         """Add a constraint's factory; usable as a decorator."""

@@ -32,7 +32,6 @@ class _Dependent(Constraint):
 
     def __init__(self, *, is_discrete=NotImplemented, event_dim=NotImplemented):
         self._is_discrete, self._event_dim = is_discrete, event_dim
-        super().__init__()
 
     @property
     def is_discrete(self):
@@ -78,7 +77,6 @@ class _IndependentConstraint(Constraint):
 
     def __init__(self, base_constraint, reinterpreted_batch_ndims):
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
-        super().__init__()
 
     @property
     def is_discrete(self):
@@ -147,7 +145,6 @@ class _Bounded(Constraint):
     def __init__(self, *bounds):
         for name, bound in zip(self.names, bounds):
             setattr(self, name, bound)
-        super().__init__()
 
     def __repr__(self):
         return f"{self.__class__.__name__[1:]}({', '.join(f'{name}={getattr(self, name)}' for name in self.names)})"
@@ -330,7 +327,6 @@ class _Cat(Constraint):
         self.cseq = list(cseq)
         self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
         self.dim = dim
-        super().__init__()
 
     @property
     def is_discrete(self):
@@ -353,7 +349,6 @@ class _Stack(Constraint):
 
     def __init__(self, cseq, dim=0):
         self.cseq, self.dim = list(cseq), dim
-        super().__init__()
 
     @property
     def is_discrete(self):

@@ -43,7 +43,6 @@ class Transform:
             self._cached_x_y = None, None
         else:
             raise ValueError("cache_size must be 0 or 1")
-        super().__init__()
 
     def __getstate__(self):
         state = self.__dict__.copy()
