@@ -159,6 +159,7 @@ OTHER = [
     ("embedding_bag with weights", lambda w, p: F.embedding_bag(torch.tensor([0, 2, 2, 1]), w, torch.tensor([0, 3]), mode="sum", per_sample_weights=p), (R((4, 3)), R((4,)))),
     ("attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v), (R((1, 2, 3, 2)), R((1, 2, 4, 2)), R((1, 2, 4, 2)))), ("causal attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), (R((1, 3, 2)), R((1, 3, 2)), R((1, 3, 2)))),
     # wider forms of the above
+    ("cdist by a matrix product", lambda x, y: torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist"), (SMOOTH, R((4, 3)))),
     ("squeeze of several dims", lambda x: x.squeeze((0, 2)), (R((1, 3, 1)),)), ("as_strided_scatter into a transpose", lambda x, y: torch.as_strided_scatter(x.t(), y, (2,), (2,), 1), (SMOOTH, R((2,)))),
     ("scatter_add of a part", lambda x, y: x.scatter_add(1, INDEX[:, :2], y), (SMOOTH, SMOOTH)), ("as_subclass", lambda x: x.as_subclass(torch.Tensor) * 2, (SMOOTH,)),
     ("index by nothing", lambda x: x[()], (SMOOTH,)), ("frexp", lambda x: torch.frexp(x).mantissa, (KINK,)), ("mvlgamma", lambda x: torch.mvlgamma(x, 2), (R(low=1.2, high=3),)), ("ndtri", lambda x: torch.special.ndtri(x), (R(low=0.1, high=0.9),)),
