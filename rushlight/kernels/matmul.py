@@ -91,14 +91,20 @@ class Product:
     # -- the innermost loop ------------------------------------------------------------------------------------------
 
     def micro(self, rows: int, columns: int) -> str:
-        """void f(ptr a, ptr b, ptr c, i64 depth, i1 add): a tile of `rows` x `columns`, stored or added to."""
+        """void f(ptr a, ptr b, ptr c, i64 depth, i1 add, i64 row): a tile of `rows` x `columns`, stored or added to.
+
+        Over packed panels one tile serves every product of the module: only the distance of C's rows is an argument.
+        """
         shape = self.shape
-        name = f"{self.name}_tile_{rows}_{columns}"
+        left = "" if shape.pack_a else f"_a{self.a.first}_{self.a.second}"
+        right = "" if shape.pack_b else f"_b{self.b.first}"
+        name = f"tile_{self.element}_{rows}_{columns}_{shape.rows}x{shape.width}{left}{right}".replace("-", "m")
         if name in self.module.functions:
             return name
-        f = self.module.function(name, "void", [("a", POINTER), ("b", POINTER), ("c", POINTER), ("depth", I64), ("add", Type("i1"))],
+        f = self.module.function(name, "void", [("a", POINTER), ("b", POINTER), ("c", POINTER), ("depth", I64), ("add", Type("i1")),
+                                                ("row", I64)],
                                  "noinline nounwind", "internal", {"a": "noalias readonly", "b": "noalias readonly", "c": "noalias"})
-        a, b, c, depth, add = f.parameters
+        a, b, c, depth, add, row = f.parameters
         vector, scalar = Type(self.element, shape.lanes), Type(self.element)
         vectors = -(-columns // shape.lanes)
         a_row, a_step = (1, shape.rows) if shape.pack_a else (self.a.first, self.a.second)
@@ -141,8 +147,9 @@ class Product:
         # One mask says whether the tile is added to what is there: no second copy of the stores.
         adding = f.splat(add, shape.lanes)
         for i in range(rows):
+            line = f.address(c, row * i, self.element) if i else c
             for j in range(vectors):
-                pointer = f.address(c, f.i64(i * self.c.first + j * shape.lanes), self.element)
+                pointer = f.address(line, f.i64(j * shape.lanes), self.element)
                 mask = adding if masks[j] is None else adding & masks[j]
                 value = Value(f, f"%t{i}.{j}", vector) + self.masked_load(f, vector, pointer, mask)
                 if masks[j] is None:
@@ -338,7 +345,7 @@ class Product:
 
     def call_tile(self, f: Function, i: Value, j: Value, args: list[Value]) -> None:
         """Call the microkernel for a whole tile, or the one for the last row or column of tiles."""
-        shape = self.shape
+        shape, args = self.shape, [*args, f.i64(self.c.first)]
         last_rows, last_columns = shape.m % shape.rows, shape.n % shape.width
 
         def by_columns(rows: int) -> None:
