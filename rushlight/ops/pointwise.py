@@ -117,7 +117,7 @@ def div(input, other, *, rounding_mode=None, out=None):
     if rounding_mode is None:
         return _div(input, other) if out is None else _div(input, other, out=out)
     if rounding_mode == "floor":
-        return floor_divide(input, other) if out is None else floor_divide(input, other, out=out)
+        return _floor_quotient(input, other) if out is None else _floor_quotient(input, other, out=out)
     if rounding_mode == "trunc":
         return trunc_divide(input, other) if out is None else trunc_divide(input, other, out=out)
     raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '" + str(rounding_mode) + "'")
@@ -147,6 +147,10 @@ def floor_division(input, other):
     return np.where(zero, np.true_divide(input, other), result).astype(result.dtype) if np.any(zero) else result
 
 
+@pointwise(floor_division, where="out", node="DivBackward1", grad=dict(input=lambda g: g * 0, other=lambda g: g * 0))
+def _floor_quotient(input, other): ...
+
+
 @composite("")
 def no_derivative(g):
     raise RuntimeError("derivative for aten::floor_divide is not implemented")
@@ -172,7 +176,7 @@ def truncated_division(input, other):
     return np.trunc(np.true_divide(input, other))
 
 
-@pointwise(truncated_division, where="out", node="DivBackward1")
+@pointwise(truncated_division, where="out", node="DivBackward1", grad=dict(input=lambda g: g * 0, other=lambda g: g * 0))
 def trunc_divide(input, other): ...
 
 

@@ -77,7 +77,7 @@ BINARY = {name: specs for name, specs in BINARY.items() if specs is not None}
 OTHER = [
     ("add a multiple", lambda x, y: torch.add(x, y, alpha=2.5), (SMOOTH, SMOOTH)),
     ("pow by 3", lambda x: x ** 3, (SMOOTH,)), ("pow by -1.5", lambda x: x ** -1.5, (POSITIVE,)), ("number to a power", lambda x: 2.0 ** x, (SMOOTH,)),
-    ("divide a number", lambda x: 3 / x, (POSITIVE,)), ("number minus", lambda x: 3 - x, (SMOOTH,)), ("floor of a quotient", lambda x: torch.div(x, 2.0, rounding_mode="floor"), (KINK,)),
+    ("divide a number", lambda x: 3 / x, (POSITIVE,)), ("number minus", lambda x: 3 - x, (SMOOTH,)), ("floor of a quotient", lambda x: torch.div(x, 2.0, rounding_mode="floor"), (KINK,)), ("whole part of a quotient", lambda x: torch.div(x, 2.0, rounding_mode="trunc"), (KINK,)),
     ("clamp", lambda x: x.clamp(-0.6, 0.7), (KINK,)), ("clamp below", lambda x: x.clamp(min=-0.6), (KINK,)), ("clamp above", lambda x: x.clamp(max=0.6), (KINK,)),
     ("clamp by tensors", lambda x, a, b: torch.clamp(x, a, b), (KINK, R(low=-3, high=-2.5), R(low=2.5, high=3))),
     ("clamp_min by a tensor", lambda x, a: torch.clamp_min(x, a), (KINK, R(apart=0.29))), ("clamp_max by a tensor", lambda x, a: torch.clamp_max(x, a), (KINK, R(apart=0.29))),
