@@ -81,8 +81,16 @@ class Policy:
 
     def loop_over(self, limits: list) -> bool:
         """Whether to capture a loop over a varying number turn by turn: a long one at once, a short one when all else failed."""
-        turns = len(range(*[getattr(limit, "hint", limit) for limit in limits]))
-        return turns >= 8 or len(self.point.entries) >= 5
+        if len(range(*[getattr(limit, "hint", limit) for limit in limits])) >= 8:
+            return True
+        for limit in limits:
+            source = limit.expression[1] if hasattr(limit, "expression") and limit.expression[0] == "source" else None
+            if source is not None:
+                shaped = source.kind == "shape"
+                seen = [entry.values.get((source.base if shaped else source).name) for entry in self.point.entries]
+                if len({value[1][source.key] if shaped else value[1] for value in seen if value is not None}) >= 5:
+                    return True
+        return False
 
     def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
         """A size marked as dynamic was fixed by the code: an error, in PyTorch's words."""
