@@ -1,0 +1,260 @@
+"""The departing path: traces bake what Python decided and say so; scripts keep branches; both are saved without source."""
+import io
+import warnings
+from typing import Dict, List, Optional, Tuple
+
+import pytest
+
+import rushlight as torch
+from rushlight.export import FormatError
+
+nn, jit = torch.nn, torch.jit
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def reloaded(made):
+    file = io.BytesIO()
+    jit.save(made, file)
+    file.seek(0)
+    return jit.load(file)
+
+
+# -- trace ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function, example, probe, traced", [
+    (lambda x: torch.sin(x) if x.sum() > 0 else torch.cos(x), torch.ones(2), -torch.ones(2), lambda x: torch.sin(x)),
+    (lambda x: x * float(x.max()), torch.tensor([1.0, 3.0]), torch.tensor([5.0, 2.0]), lambda x: x * 3),
+    (lambda x: x * x.max().item(), torch.tensor([1.0, 3.0]), torch.tensor([5.0, 2.0]), lambda x: x * 3),
+    (lambda x: x * len([row for row in x]), torch.ones(2), torch.ones(2), lambda x: x * 2),
+    (lambda x: x * (2 if x.shape[0] > 1 else 3), torch.ones(2), torch.ones(1), lambda x: x * 2)])
+def test_what_python_decided_is_baked_in(function, example, probe, traced):
+    with pytest.warns(jit.TracerWarning, match="might cause the trace to be incorrect"):
+        made = jit.trace(function, (example,))
+    assert torch.allclose(made(probe), traced(probe))
+
+
+def test_sizes_follow_where_they_are_recorded():
+    def f(x):
+        return torch.zeros(x.size(0), 2) + x[:, :2], x.reshape(x.shape[0] * x.shape[1]), torch.arange(x.shape[1])
+
+    made = reloaded(jit.trace(f, torch.ones(2, 3)))
+    x = torch.arange(20.0).reshape(4, 5)
+    for mine, theirs in zip(made(x), f(x)):
+        assert torch.equal(mine, theirs)
+
+
+def test_traced_module():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).eval()
+    made = jit.trace(net, torch.ones(4, 2))
+    loaded = reloaded(made)
+    x = torch.randn(5, 2)
+    assert torch.allclose(made(x), net(x)) and torch.allclose(loaded(x), net(x))
+    assert list(loaded.state_dict()) == list(net.state_dict()) and not loaded.training
+    with torch.no_grad():
+        net[0].weight.fill_(2.0)
+    assert torch.allclose(made(x), net(x))  # its parameters are the module's own
+    loaded(x).sum().backward()
+    assert loaded.get_parameter("0.weight").grad is not None
+
+
+def test_check_trace():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        jit.trace(lambda x: x if x.sum() > 0 else -x, torch.ones(1), check_inputs=[(-torch.ones(1),)])
+    assert any("does not match the corresponding output of the Python function" in str(item.message) for item in caught)
+
+
+def test_deprecation():
+    with pytest.warns(DeprecationWarning, match="Please switch to `torch.compile` or `torch.export`"):
+        jit.trace(lambda x: x, torch.ones(1))
+    with pytest.warns(DeprecationWarning, match="torch.jit.script"):
+        jit.script(control)
+
+
+# -- script --------------------------------------------------------------------------------------------------------------
+
+
+def control(x: torch.Tensor, n: int):
+    y = torch.zeros_like(x)
+    for i in range(n):
+        if float(x.sum()) > i:
+            y = y + x * i
+        elif i % 2 == 0:
+            y -= x
+        else:
+            break
+    while bool(y.sum() < 10):
+        y = y * 2 + 1
+    return y
+
+
+def containers(xs: List[torch.Tensor], sizes: Dict[str, int]) -> Tuple[torch.Tensor, int, str]:
+    total = torch.zeros(2)
+    for x in xs:
+        total += x
+    count = 0
+    for _, value in sizes.items():
+        count += value
+    doubled = [x * 2 for x in xs if x.sum() > 0]
+    doubled.append(total)
+    return total + doubled[0], count, f"{count}-{len(doubled)}"
+
+
+def optional(x: Optional[torch.Tensor], y: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
+    if x is None:
+        return y * scale
+    return x + y
+
+
+def helper(x):
+    return torch.nn.functional.relu(x)
+
+
+def calls(x):
+    a, b = helper(x), x.size(0)
+    assert b > 0, "no rows"
+    return a[:, 1:], b, x.shape
+
+
+@pytest.mark.parametrize("function, arguments", [
+    (control, [(torch.tensor([0.5, 1.0]), 3), (torch.tensor([-0.5, -1.0]), 4), (torch.tensor([9.0, 1.0]), 0)]),
+    (containers, [([torch.ones(2), torch.ones(2)], {"a": 1, "b": 2})]),
+    (optional, [(None, torch.ones(2)), (torch.ones(2), torch.ones(2)), (None, torch.ones(2), 3.0)]),
+    (calls, [(torch.tensor([[1.0, -1.0, 2.0]]),)])], ids=["control", "containers", "optional", "calls"])
+def test_scripted_function(function, arguments):
+    made = jit.script(function)
+    loaded = reloaded(made)
+    again = reloaded(loaded)
+    for args in arguments:
+        want = str(function(*args))
+        assert str(made(*args)) == str(loaded(*args)) == str(again(*args)) == want
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.BatchNorm1d(2))
+        self.blocks = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+        self.power = 3
+        self.register_buffer("shift", torch.tensor([1.0, -1.0]))
+
+    def twice(self, x, n: int):
+        for _ in range(n):
+            x = x * 2
+        return x
+
+    @jit.export
+    def extra(self, x):
+        return self.twice(x, 1) + self.power
+
+    @jit.ignore
+    def plot(self, x):
+        import os
+        return os.getcwd()
+
+    def forward(self, x):
+        if x.sum() > 0:
+            x = self.body(x)
+        else:
+            x = self.body(-x) - self.shift
+        for block in self.blocks:
+            x = torch.tanh(block(x))
+        return self.twice(x, self.power) if self.training else x
+
+
+def test_scripted_module():
+    torch.manual_seed(0)
+    net = Net()
+    made = jit.script(net)
+    assert isinstance(made, jit.ScriptModule) and made.original_name == "Net" and made.power == 3
+    x = torch.tensor([[0.5, 1.0], [2.0, -1.0]])
+    made.eval()
+    net.eval()
+    loaded = reloaded(made)
+    for value in (x, -x):
+        assert torch.allclose(made(value), net(value)) and torch.allclose(loaded(value), net(value), atol=1e-6)
+    assert torch.equal(loaded.extra(x), net.extra(x))
+    assert list(loaded.state_dict()) == list(net.state_dict()) and not loaded.training and not loaded.body[2].training
+    loaded(x).sum().backward()
+    net(x).sum().backward()
+    for mine, theirs in zip(loaded.parameters(), net.parameters()):
+        assert torch.allclose(mine.grad, theirs.grad, atol=1e-6)
+
+
+@pytest.mark.parametrize("make, args", [
+    (lambda: nn.LSTM(2, 3), (torch.ones(4, 1, 2),)), (lambda: nn.TransformerEncoderLayer(4, 2, 8).eval(), (torch.ones(3, 1, 4),)),
+    (lambda: nn.Conv2d(1, 2, 3, padding=1), (torch.ones(1, 1, 4, 4),)), (lambda: nn.Embedding(3, 2), (torch.tensor([1, 2]),))])
+def test_layers_of_ours_come_back(make, args):
+    layer = make()
+    loaded = reloaded(jit.script(layer))
+    want, got = layer(*args), loaded(*args)
+    want, got = (want[0], got[0]) if isinstance(want, tuple) else (want, got)
+    assert torch.allclose(got, want, atol=1e-6)
+
+
+def opens(x):
+    return open("/etc/passwd").read()
+
+
+def closes_over(x):
+    return x + TABLE
+
+
+def imports(x):
+    import os
+    return os.getcwd()
+
+
+TABLE = torch.ones(2)
+
+
+@pytest.mark.parametrize("function, text", [(opens, "undefined value open"), (closes_over, "closed over global variable"), (imports, "Import"),
+                                            (lambda x: x, "a script is saved from its source")])
+def test_what_cannot_be_saved(function, text):
+    with pytest.raises(jit.NotSupportedError, match=text):
+        jit.save(jit.script(function), io.BytesIO())
+
+
+@pytest.mark.parametrize("change", [
+    (b'"_":"Op","name":"nn.relu"', b'"_":"Op","name":"os.system"'), (b'"id":"x"', b'"id":"__builtins__"'), (b'"attr":"size"', b'"attr":"__class__"'),
+    (b'"_":"Assert"', b'"_":"Import"'), (b'"name":"calls"', b'"name":"ca lls"'), (b'"number":1', b'"number":77'), (b'"kind":"script function"', b'"kind":"x"')])
+def test_hostile_scripts(change):
+    from tests.export.test_archive import fuzz
+
+    file = io.BytesIO()
+    jit.save(jit.script(calls), file)
+    records = dict(fuzz.records_of(file.getvalue()))
+    raw = records["script.json"].replace(*change)
+    assert raw != records["script.json"]
+    with pytest.raises(FormatError):
+        jit.load(io.BytesIO(fuzz.packed([(name, raw if name == "script.json" else content) for name, content in records.items()])))
+
+
+def test_attributes_outside_the_list_are_not_read():
+    from tests.export.test_archive import fuzz
+
+    file = io.BytesIO()
+    jit.save(jit.script(calls), file)
+    records = dict(fuzz.records_of(file.getvalue()))
+    raw = records["script.json"].replace(b'"attr":"size"', b'"attr":"register_hook"')
+    loaded = jit.load(io.BytesIO(fuzz.packed([(name, raw if name == "script.json" else content) for name, content in records.items()])))
+    with pytest.raises(jit.NotSupportedError, match="may not read the attribute"):
+        loaded(torch.ones(1, 3))
+
+
+def test_wrong_use():
+    with pytest.raises(RuntimeError, match="jit.save expects"):
+        jit.save(nn.ReLU(), io.BytesIO())
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(nn.ReLU(), (torch.ones(1),)), file)
+    file.seek(0)
+    with pytest.raises(FormatError, match="export.load reads exported programs"):
+        jit.load(file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = io.BytesIO()
+        jit.save(jit.script(calls), file)
+    file.seek(0)
+    with pytest.raises(FormatError, match="expected the records program.json"):
+        torch.export.load(file)
