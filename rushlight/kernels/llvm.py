@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import threading
+import warnings
 from typing import Any
 
 from . import cache
@@ -34,6 +35,7 @@ OPTIONS = "3 " + " ".join(PASSES)  # bumped when the pipeline changes, so that c
 _lock = threading.Lock()
 _serial = itertools.count()
 _engine: Any = None
+_refused = False
 
 
 class CompileError(RuntimeError):
@@ -85,12 +87,16 @@ def engine() -> Engine:
 
 
 def available() -> bool:
-    """True if machine code can be made and run here."""
-    if os.environ.get("RUSHLIGHT_JIT") == "0":
+    """True if machine code can be made and run here; where it cannot, that is said once."""
+    global _refused
+    if os.environ.get("RUSHLIGHT_JIT") == "0" or _refused:
         return False
     try:
         engine()
-    except (ImportError, OSError, RuntimeError):
+    except (ImportError, OSError, RuntimeError) as error:
+        _refused = True
+        warnings.warn(f"no machine code can be made here, compiled graphs run by their ops: {type(error).__name__}: {error}",
+                      RuntimeWarning, stacklevel=2)
         return False
     return True
 

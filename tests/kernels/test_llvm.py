@@ -4,7 +4,8 @@ import ctypes
 
 import pytest
 
-from rushlight.kernels import llvm
+import rushlight as torch
+from rushlight.kernels import llvm, lower
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
 GOOD = "define i64 @f(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
@@ -35,3 +36,24 @@ def test_a_module_may_not_grow_without_bound():
 def test_the_verifier_runs():
     with pytest.raises(llvm.CompileError, match="LLVM refused"):
         llvm.link("define i64 @f(i64 %x) {\n  ret i32 0\n}\n", ("f",))
+
+
+def test_without_a_jit_graphs_run_by_their_ops(module, monkeypatch):
+    monkeypatch.setattr(llvm, "engine", refuse)
+    monkeypatch.setattr(llvm, "_refused", False)
+    gm = module(lambda g, x: g.call_function(torch.exp, (x,)), 1)
+    x = torch.ones(3)
+    with pytest.warns(RuntimeWarning, match="no machine code") as caught:
+        run = lower(gm, [x])
+        lower(gm, [x])
+    assert len(caught) == 1 and torch.equal(run(x), x.exp())
+
+
+def refuse():
+    raise ImportError("no llvmlite")
+
+
+def test_it_can_be_turned_off(module, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_JIT", "0")
+    gm = module(lambda g, x: g.call_function(torch.exp, (x,)), 1)
+    assert lower(gm, [torch.ones(3)]) == gm.forward

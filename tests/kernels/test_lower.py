@@ -7,10 +7,11 @@ import pytest
 
 import rushlight as torch
 from rushlight.graph import interpret
-from rushlight.kernels import lower
+from rushlight.kernels import llvm, lower
 from rushlight.ops import functional
 from rushlight.tensor import wrap
 
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
 RNG = np.random.default_rng(0)
 
 

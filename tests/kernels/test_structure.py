@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.kernels import lower
+from rushlight.kernels import llvm, lower
 from rushlight.ops import functional
 from rushlight.tensor import wrap
 
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
 RNG = np.random.default_rng(1)
 
 
