@@ -322,6 +322,8 @@ class Rebuild:
             for key, item in written.items():
                 if item is NULL:
                     self.effects.append(f"drop_slot({owner}, {key!r})")
+                elif key == "grad" and isinstance(target, Tensor) and (item is None or isinstance(item, Traced)):
+                    self.effects.append(f"{owner}._grad = {self.name(item)}")  # it fits, as the trace has seen
                 elif how[key] == "object" and not isinstance(target, (type, Tensor, FunctionType)):
                     self.effects.append(f"set_slot({owner}, {key!r}, {self.name(item)})")
                 else:

@@ -46,6 +46,7 @@ FACT_ATTRIBUTES = frozenset({
     "is_mkldnn", "is_mps", "is_meta", "is_nested", "is_xpu", "is_cpu", "names", "output_nr", "retains_grad", "name", "is_sparse_csr",
 })
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
+PAIRS = 6  # so many inputs are guarded in pairs not to be the same tensor
 MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
 
 
@@ -108,6 +109,7 @@ class Tensors(Calls):
         self.recorded = present_modes()
         self.recorded_ops = 0
         self.tensor_attributes: dict[int, tuple] = {}
+        self.apart: list[Source] = []  # inputs that are different tensors
         self.last_placeholder: Node | None = None
 
     # -- inputs ------------------------------------------------------------------------------------------------------
@@ -182,9 +184,18 @@ class Tensors(Calls):
         else:
             self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
                             words=f"tensor {name!r} size == {list(shape)}")
-        for other in self.inputs:
-            if type(other) is Traced and other.real is not raw and self.may_alias(other.source, source):
-                self.guards.add("alias", source, "{v} is not {0}", others=(other.source,))
+        if len(self.apart) < PAIRS:
+            for other in self.apart:
+                if self.may_alias(other, source):
+                    self.guards.add("alias", source, "{v} is not {0}", others=(other,))
+        self.apart.append(source)
+
+    def guard_apart(self) -> None:
+        """Beyond a few inputs, that all are different tensors is one guard."""
+        if len(self.apart) > PAIRS:
+            ids = ", ".join(f"id({{{at}}})" for at in range(len(self.apart)))
+            self.guards.add("alias", None, f"len({{{{{ids}}}}}) == {len(self.apart)}", words="all tensors are different objects",
+                            others=tuple(self.apart))
 
     def may_alias(self, one: Source, two: Source) -> bool:
         """Two tensors that are both state of modules are not checked against each other: there may be hundreds."""

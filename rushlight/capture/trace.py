@@ -273,6 +273,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     source = f"def run({names}):\n" + "".join(f"  {line}\n" for line in body)
     run = guarding.define(source, "piece", scope)["run"]
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
+    tracer.guard_apart()
     guard, guard_source = guarding.build(tracer.guards, len(point.names), given)
     mutates = any(changes(node) for node in tracer.graph.nodes)
     entry = Entry(guard, run, tracer.guards, module, source, guard_source, None if signal is None else BreakReport(signal), mutates)

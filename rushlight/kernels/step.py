@@ -54,14 +54,35 @@ class Recorder:
         self.updates: dict[Array, Array] = {}  # an input -> its new value
         self.differentiated: set[GraphNode] = set()
         self.present: dict[int, Array] = {}  # by Symbol of an input that was written: the input
+        self.owners: dict[int, list[GraphNode]] = {}  # by Symbol: the nodes that hold it
+        self.views: dict[Any, list[Symbol]] = {}  # by buffer of an input, or by array: the views of it
+        self.stale: set[int] = set()  # views of what was written since
+        self.kept: list[Symbol] = []  # so that identities stay
 
     def run(self, graph: Any) -> None:
         for node in graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.enter(node)
             elif node.op != "output":
-                self.env[node] = self.call(node)
+                for used in node.all_input_nodes:
+                    for symbol in symbols_in(self.env[used]):
+                        if id(symbol) in self.stale:
+                            raise Unsupported("a view of what was written since")
+                self.enter_value(node, self.call(node))
                 self.collect()
+
+    def enter_value(self, node: GraphNode, value: Any) -> None:
+        """Note a node's value, who holds it, and what it is a view of."""
+        self.env[node] = value
+        for symbol in symbols_in(value):
+            self.kept.append(symbol)
+            held = self.owners.setdefault(id(symbol), [])
+            held.append(node)
+            array = symbol.array
+            if len(held) == 1 and isinstance(array, Source):
+                self.views.setdefault(array.buffer, []).append(symbol)
+            elif len(held) == 1 and isinstance(array, (View, Reshape)):
+                self.views.setdefault(array.args[0], []).append(symbol)
 
     def enter(self, node: GraphNode) -> None:
         if node in self.constants and not isinstance(self.constants[node], Tensor):
@@ -75,7 +96,7 @@ class Recorder:
             source = self.make.intern(Source, number, (), "float64", (), 0)
         else:
             raise Unsupported(f"{node.name} is no tensor of known shape")
-        self.env[node] = Symbol(self.make, source)
+        self.enter_value(node, Symbol(self.make, source))
         self.inputs.append((node, self.env[node]))
 
     def call(self, node: GraphNode) -> Any:
@@ -141,26 +162,21 @@ class Recorder:
             node = next((n for n, symbol in self.inputs if symbol.array is source), None)
             if node is None:
                 raise Unsupported("a write into a view")
-            others = [s for v in self.env.values() for s in symbols_in(v) if s is not target and isinstance(s.array, Source)]
-            if any(s.array.buffer == source.buffer and s.array is not source for s in others):
-                raise Unsupported("a write into what has views")
             self.updates[source] = value
-        elif any(isinstance(s.array, (View, Reshape)) and s.array.args[0] is source for v in self.env.values() for s in symbols_in(v)):
-            raise Unsupported("a write into what has views")
+        views = self.views.get(source.buffer if isinstance(source, Source) else source, ())
+        self.stale.update(id(symbol) for symbol in views if symbol is not target)
         fresh = Symbol(self.make, value)
         if isinstance(source, Source):
             self.present[id(fresh)] = source
-        for owner, held in self.env.items():
-            if held is target:
-                self.env[owner] = fresh
-            elif type(held) in (list, tuple) and any(item is target for item in held):
-                self.env[owner] = [fresh if item is target else item for item in held]
+        for owner in self.owners.pop(id(target)):
+            held = self.env[owner]
+            self.enter_value(owner, fresh if held is target else [fresh if item is target else item for item in held])
         return fresh
 
     def collect(self) -> None:
         """Running statistics that a rule moved."""
         for source, value in self.make.effects:
-            owner = next((symbol for symbol in list(self.env.values()) if type(symbol) is Symbol and symbol.array is source), None)
+            owner = next((symbol for symbol in self.views.get(getattr(source, "buffer", None), ()) if symbol.array is source), None)
             if owner is None:
                 raise Unsupported("running values that are no inputs")
             self.replaced(owner, value)
@@ -226,8 +242,8 @@ def assembled(recorder: Recorder, module: Any) -> Callable:
     picks: list[tuple] = []
     for node in nodes:
         symbol = env[node]
-        if type(symbol) is not Symbol:
-            raise Unsupported("a result that is no tensor")
+        if type(symbol) is not Symbol or id(symbol) in recorder.stale:
+            raise Unsupported("a result that is no tensor, or a view of what was written since")
         at = sources.get(recorder.present.get(id(symbol), symbol.array))
         if at is not None:
             picks.append(("input", at, None, False))

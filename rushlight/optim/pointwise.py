@@ -105,7 +105,7 @@ class PointwiseOptimizer(Optimizer):
                 grad = param.grad
                 if grad is None:
                     continue
-                state = self.state[param]
+                state = self.state[param] if layout.names else {}
                 first = is_first(state, layout)
                 self._make_state(param, state, layout)
                 # a tracer's numbers stay tensors, so that the trace holds for every step
