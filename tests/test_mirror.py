@@ -17,13 +17,14 @@ COVERED = {
     "optim/*.py": "optim/test_optimizers.py",  # one table of optimizers, likewise
     "optim/lr_scheduler/*.py": "optim/test_lr_scheduler.py",
     **dict.fromkeys(["core/bessel.py", "core/error_function.py", "core/error_tails.py", "core/gamma.py", "core/special_tables.py"],
-                    "ops/test_edges.py"),  # what torch.special computes with
+                    "ops/test_special.py"),  # what torch.special computes with
     "core/errors.py": "test_bad_inputs.py",
     "core/layouts.py": "core/test_dtypes.py",
     "core/parallel.py": "test_promises.py",
     "core/implicit.py": "ops/test_every_op.py",
     **dict.fromkeys(["data/_utils.py", "data/distributed.py", "data/fetch.py", "data/worker.py", "data/workers.py"], "data/test_dataloader.py"),
     "graph/*.py": "graph/test_graph.py",
+    "distributions/*.py": "distributions/test_distribution.py",  # one table of distributions against recorded values
     "kernels/rules_*.py": "kernels/test_rules.py",
     "kernels/*.py": "kernels/test_lower.py",
     "capture/*.py": "capture/test_trace.py",  # one curriculum of functions for all parts of the tracer
