@@ -8,6 +8,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.error_function import in_chunks, normal_cdf
 from ..core.generator import default_generator
+from .arguments import need_tensors
 from .dispatch import inplace as write_in_place
 from .record import composite, pointwise, primitive
 
@@ -516,6 +517,7 @@ def prelu(input, weight):
     >>> torch.nn.functional.prelu(torch.tensor([-1.0, 2.0]), torch.tensor([0.25]))
     tensor([-0.2500,  2.0000])
     """
+    need_tensors("prelu", input=input, weight=weight)
     if input.dtype is not weight.dtype:
         raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.name} and {weight.dtype.name}")
     if weight.ndim > 1:

@@ -9,6 +9,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.size import product
 from ..tensor import Tensor
+from .arguments import need_tensors
 from .contraction import C_NAMES
 from .creation import zeros
 from .dropout import dropout
@@ -171,6 +172,7 @@ def _attention(query, key, value, mask=None, is_causal=False, scale=1.0):
 
 
 def check_attention(query, key, value, attn_mask):
+    need_tensors("scaled_dot_product_attention", query=query, key=key, value=value)
     kinds = [C_NAMES[tensor._dtype.name] for tensor in (query, key, value)]
     if len(set(kinds)) > 1 and modes.AUTOCAST.get() is None:
         raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {kinds[0]} key.dtype: {kinds[1]} and "

@@ -7,6 +7,8 @@ import math
 import numpy as np
 
 from ..core import dtypes
+from ..tensor import Tensor
+from .arguments import need_tensors
 from .linear import ONES
 from .loss import in_full, reduction_of
 from .pointwise import where
@@ -206,6 +208,7 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
     >>> torch.nn.functional.nll_loss(torch.tensor([[-1.0, -2.0]]), torch.tensor([1]))
     tensor(2.)
     """
+    need_tensors("nll_loss_nd", input=input, target=target)
     return nll(*in_full(input), target, weight, ignore_index, reduction_of(reduction, size_average, reduce))
 
 
@@ -219,6 +222,8 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     """
     if size_average is not None or reduce is not None or reduction not in ("mean", "sum", "none"):
         reduction = reduction_of(reduction, size_average, reduce)
+    if not isinstance(input, Tensor) or not isinstance(target, Tensor):
+        need_tensors("cross_entropy_loss", input=input, target=target)
     input, target = in_full(input, target) if not input._dtype.native else (input, target)
     if target._dtype is dtypes.int64 and label_smoothing == 0 and input.ndim == 2 and target.ndim == 1 and (
             input.shape[0] == target.shape[0] and input._dtype.is_floating_point and weight is None):

@@ -13,6 +13,7 @@ from ..core import dtypes, modes
 from ..core.size import product
 from ..tensor import Tensor
 from . import dense_convolution as dense
+from .arguments import whole_numbers
 from .contraction import C_NAMES
 from .record import composite, primitive
 
@@ -224,9 +225,7 @@ def _conv_transpose(input, weight, bias=None, size=(), stride=(), padding=(), di
 
 def spread_out(value, name, n):
     """One number for each spatial dim."""
-    if isinstance(value, int):
-        return (value,) * n
-    value = tuple(int(item) for item in value)
+    value = whole_numbers(value, f"conv{n}d", name)
     if len(value) == 1:
         return value * n
     if len(value) != n:
@@ -240,6 +239,9 @@ def check_convolution(name, input, weight, bias, stride, padding, dilation, grou
         which, at, value = ("input", 1, input) if not isinstance(input, Tensor) else ("weight", 2, weight)
         raise TypeError(f"{name}() received an invalid combination of arguments: argument '{which}' (position {at}) must be Tensor, not "
                         f"{type(value).__name__}")
+    if bias is not None and not isinstance(bias, Tensor):
+        raise TypeError(f"{name}() received an invalid combination of arguments: argument 'bias' (position 3) must be Tensor, not "
+                        f"{type(bias).__name__}")
     if input.ndim not in (n + 1, n + 2):
         raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}")
     if weight.ndim != n + 2:

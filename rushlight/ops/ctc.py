@@ -7,6 +7,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..tensor import Tensor, wrap
+from .arguments import need_tensors
 from .loss import in_full, reduced, reduction_of
 from .pointwise import where
 from .record import composite, primitive
@@ -182,6 +183,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     >>> torch.nn.functional.ctc_loss(torch.zeros(2, 1, 2).log_softmax(2), torch.tensor([[1]]), (2,), (1,))
     tensor(0.2877)
     """
+    need_tensors("ctc_loss", log_probs=log_probs, targets=targets)
     reduction = reduction_of(reduction)
     log_probs, = in_full(log_probs)
     inputs, labels = as_lengths(input_lengths, "input_lengths"), as_lengths(target_lengths, "target_lengths")

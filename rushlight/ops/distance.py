@@ -3,6 +3,7 @@ import numpy as np
 
 from ..core.promotion import promote_types
 from ..core.size import broadcast_shapes
+from .arguments import need_tensors
 from .record import composite, primitive
 
 
@@ -14,6 +15,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     >>> torch.cosine_similarity(torch.tensor([[3.0, 4.0]]), torch.tensor([[4.0, 3.0]]))
     tensor([0.9600])
     """
+    need_tensors("cosine_similarity", x1=x1, x2=x2)
     dtype = promote_types(x1._dtype, x2._dtype)
     if not dtype.is_floating_point and not dtype.is_complex:
         raise RuntimeError("expected common dtype to be floating point, yet common dtype is "

@@ -5,7 +5,8 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.sampling import bernoulli_, dropout_mask
-from ..tensor import wrap
+from ..tensor import Tensor, wrap
+from .arguments import need_tensors
 from .dispatch import inplace as write_in_place
 from .record import composite, primitive
 
@@ -27,12 +28,18 @@ def check_probability(p):
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+def check_input(name, input):
+    if not isinstance(input, Tensor):
+        need_tensors(name, input=input)
+
+
 def check_floating(input):
     if input._dtype.category < dtypes.FLOAT:
         raise RuntimeError(f"result type Float can't be cast to the desired output type {input._dtype.tensor_name.removesuffix('Tensor')}")
 
 
 def dropped(input, p, train, inplace, by_channel=False):
+    check_input("dropout", input)
     check_probability(p)
     if not train or p == 0 or not input._array.size:
         return input
@@ -49,6 +56,7 @@ def alpha_form(input, a, b):
 
 
 def alpha_dropped(input, p, train, inplace, by_channel=False):
+    check_input("alpha_dropout", input)
     check_probability(p)
     if not train or p == 0 or not input._array.size:
         return input

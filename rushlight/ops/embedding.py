@@ -3,6 +3,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..tensor import Tensor, bump
+from .arguments import need_tensors
 from .creation import arange
 from .record import composite, primitive
 
@@ -106,6 +107,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     >>> torch.nn.functional.embedding(torch.tensor([1]), torch.tensor([[1.0], [2.0]]))
     tensor([[2.]])
     """
+    need_tensors("embedding", weight=weight, indices=input)
     padding = -1 if padding_idx is None else padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
         renormalize(weight, input, max_norm, norm_type)
@@ -294,6 +296,7 @@ def one_hot(tensor, num_classes=-1):
     tensor([[0, 1],
             [1, 0]])
     """
+    need_tensors("one_hot", input=tensor)
     if tensor._dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not tensor.numel():

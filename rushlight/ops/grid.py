@@ -3,6 +3,7 @@ import itertools
 import warnings
 
 from ..core.size import product
+from .arguments import need_tensors
 from .creation import linspace, ones
 from .joining import stack
 from .pointwise import where
@@ -151,6 +152,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         warnings.warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
                       "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.", stacklevel=2)
         align_corners = False
+    need_tensors("grid_sampler", input=input, grid=grid)
     check_grid(input, grid, mode, padding_mode)
     n = input.ndim - 2
     sizes = tuple(input.shape[2:])

@@ -4,6 +4,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.size import product
 from ..tensor import Tensor
+from .arguments import need_tensors
 from .record import composite, primitive
 
 ONES = {}  # (count, dtype) -> a vector of ones: a product with it sums rows, in half the time of a reduction of a small matrix
@@ -104,15 +105,13 @@ def linear(input, weight, bias=None, *, out=None):
     >>> torch.nn.functional.linear(torch.ones(1, 2), torch.eye(2), torch.tensor([0.5, 1.0]))
     tensor([[1.5000, 2.0000]])
     """
-    if bias is not None and out is None:
+    if bias is not None and out is None and isinstance(input, Tensor):
         ndim = input._array.ndim
         if ndim == 2 and weight.ndim == 2:
             return _linear_rows(bias, input, weight)
         if ndim and weight.ndim == 2 and (input._dtype is weight._dtype or modes.AUTOCAST.get() is not None):
             return _linear_batch(bias, input, weight)
-    for name, value in (("input", input), ("weight", weight)):
-        if not isinstance(value, Tensor):
-            raise TypeError(f"linear(): argument '{name}' (position {1 if name == 'input' else 2}) must be Tensor, not {type(value).__name__}")
+    need_tensors("linear", input=input, weight=weight)
     if not input.ndim or not weight.ndim:
         raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D")
     if bias is not None and input._dtype is not weight._dtype and modes.AUTOCAST.get() is None:
@@ -145,6 +144,7 @@ def bilinear(input1, input2, weight, bias=None):
     >>> torch.nn.functional.bilinear(torch.ones(1, 2), torch.ones(1, 3), torch.ones(1, 2, 3))
     tensor([[6.]])
     """
+    need_tensors("bilinear", input1=input1, input2=input2, weight=weight)
     check_bilinear(input1, input2, weight)
     batch = tuple(input1.shape[:-1])
     rows1, rows2 = input1.reshape(product(batch), input1.shape[-1]), input2.reshape(product(batch), input2.shape[-1])

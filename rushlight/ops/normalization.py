@@ -7,6 +7,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import product
 from ..tensor import Tensor, bump
+from .arguments import need_tensors
 from .creation import zeros
 from .joining import cat
 from .record import composite, primitive
@@ -110,6 +111,10 @@ def _layer_norm(input, weight=None, bias=None, count=1, eps=1e-5):
 
 def check_shape(name, normalized_shape, input, star, **parameters):
     """The last dims of input, and the parameters, must have the normalized shape."""
+    need_tensors(name, input=input)
+    for position, (which, value) in enumerate(parameters.items(), 3):
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"{name}(): argument '{which}' (position {position}) must be Tensor, not {type(value).__name__}")
     if not isinstance(normalized_shape, (tuple, list)):
         raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(normalized_shape).__name__}")
     shape = tuple(normalized_shape)
@@ -139,7 +144,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_
     """
     shape = input._array.shape[-1:] if type(input) is Tensor and input._dtype.fast_float else None
     for parameter in (weight, bias):
-        if parameter is not None and (parameter._array.shape != shape or parameter._dtype is not input._dtype):
+        if parameter is not None and (not isinstance(parameter, Tensor) or parameter._array.shape != shape or parameter._dtype is not input._dtype):
             shape = None
     if normalized_shape != shape or not shape:
         check_shape("layer_norm", normalized_shape, input, ", ", weight=weight, bias=bias)
@@ -155,6 +160,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     >>> torch.nn.functional.rms_norm(torch.tensor([[3.0, 3.0]]), (2,))
     tensor([[1., 1.]])
     """
+    need_tensors("rms_norm", input=input)
     if not input.ndim:
         raise ValueError("Input tensor must have at least 1 dimensions, but got 0")
     count = check_shape("rms_norm", normalized_shape, input, "", weight=weight)

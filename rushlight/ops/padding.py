@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
+from .arguments import need_tensors
 from .record import composite, primitive
 
 COMBINATIONS = ("Supported combinations for non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
@@ -158,6 +159,7 @@ def pad(input, pad, mode="constant", value=None):
     >>> torch.nn.functional.pad(torch.tensor([[1.0, 2.0, 3.0]]), (1, 1), mode="reflect")
     tensor([[2., 1., 2., 3., 2.]])
     """
+    need_tensors("pad", input=input)
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:

@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core.size import product
+from .arguments import need_tensors, whole_numbers
 from .convolution import output_size, padded, tap_slices, taps, windows
 from .record import composite, primitive
 
@@ -32,9 +33,7 @@ def _col2im(input, size, kernel, dilation, padding, stride):
 
 
 def two(value, name):
-    if isinstance(value, int):
-        return value, value
-    value = tuple(int(item) for item in value)
+    value = whole_numbers(value, "im2col", name)
     if len(value) not in (1, 2):
         raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
     return value * 2 if len(value) == 1 else value
@@ -56,6 +55,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     tensor([[[1., 2.],
              [2., 3.]]])
     """
+    need_tensors("im2col", input=input)
     kernel, spread, around, steps = two(kernel_size, "kernel_size"), two(dilation, "dilation"), two(padding, "padding"), two(stride, "stride")
     check_blocks(kernel, spread, around, steps)
     if input.ndim < 3:
@@ -80,6 +80,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     >>> torch.nn.functional.fold(torch.ones(1, 2, 2), (1, 3), (1, 2))
     tensor([[[[1., 2., 1.]]]])
     """
+    need_tensors("col2im", input=input)
     size, kernel = two(output_size, "output_size"), two(kernel_size, "kernel_size")
     spread, around, steps = two(dilation, "dilation"), two(padding, "padding"), two(stride, "stride")
     check_blocks(kernel, spread, around, steps)
@@ -130,6 +131,7 @@ def pixel_shuffle(input, upscale_factor):
     tensor([[[0., 1.],
              [2., 3.]]])
     """
+    need_tensors("pixel_shuffle", input=input)
     if input.ndim < 3:
         raise RuntimeError(f"pixel_shuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
     if upscale_factor <= 0:
@@ -148,6 +150,7 @@ def pixel_unshuffle(input, downscale_factor):
     >>> torch.pixel_unshuffle(torch.ones(1, 2, 2), 2).shape
     torch.Size([4, 1, 1])
     """
+    need_tensors("pixel_unshuffle", input=input)
     if input.ndim < 3:
         raise RuntimeError(f"pixel_unshuffle expects input to have at least 3 dimensions, but got input with {input.ndim} dimension(s)")
     if downscale_factor <= 0:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.size import product
+from .arguments import need_tensors, whole_numbers
 from .convolution import tap_slices, taps
 from .record import composite, primitive
 
@@ -159,9 +160,7 @@ _max_gather3d = gathering("_max_gather3d", "MaxPool3DWithIndicesBackward0")
 
 def sizes_of(value, name, what, n):
     """One int for each spatial dim."""
-    if isinstance(value, int):
-        return (value,) * n
-    value = tuple(int(item) for item in value)
+    value = whole_numbers(value, name.removesuffix("()"), what)
     if len(value) == 1:
         return value * n
     if len(value) != n:
@@ -205,6 +204,7 @@ def check_pool(name, n, input, kernel, stride, padding, dilation, size):
 
 
 def max_pool(name, n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+    need_tensors(name, input=input)
     kernel, steps, pads, spread = window_arguments(name, n, kernel_size, stride, padding, dilation)
     if input._dtype is dtypes.bool or input._dtype.is_complex:
         raise NotImplementedError(f"\"{name}\" not implemented for '{input._dtype.tensor_name.removesuffix('Tensor')}'")
@@ -333,6 +333,7 @@ _avg_pool3d = mean_op("_avg_pool3d", "AvgPool3DBackward0")
 
 
 def avg_pool(name, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    need_tensors(name, input=input)
     kernel, steps, pads, ones = window_arguments(name, n, kernel_size, stride, padding)
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")

@@ -5,11 +5,13 @@ An output is a weighted sum of a few inputs along each dim (`taps_of`); the adjo
 """
 import functools
 import math
+import numbers
 import warnings
 
 import numpy as np
 
 from ..core import dtypes
+from .arguments import whole_numbers
 from .record import composite, primitive
 
 FEW = 4  # taps; beyond, a matrix product is faster than gathering
@@ -185,8 +187,11 @@ def output_sizes(input, size, scale_factor, recompute):
                 raise ValueError("Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of "
                                  f"{list(input.shape[2:])} and output size of {size}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
                                  "format and output size in (o1, o2, ...,oK) format.")
-            return tuple(int(length) for length in size), (None,) * n
-        return (int(size),) * n, (None,) * n
+            return whole_numbers(size, "interpolate", "size"), (None,) * n
+        return whole_numbers(size, "interpolate", "size") * n, (None,) * n
+    for scale in scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,):
+        if not isinstance(scale, numbers.Real):
+            raise TypeError(f"interpolate(): argument 'scale_factor' must be tuple of floats, not {type(scale).__name__}")
     if isinstance(scale_factor, (tuple, list)):
         if len(scale_factor) != n:
             raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "

@@ -5,6 +5,7 @@ import numpy as np
 
 from ..core.size import wrap_dim
 from .activation import floats_only
+from .arguments import need_tensors
 from .record import composite, primitive
 
 
@@ -125,6 +126,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    need_tensors("empty_like", input=logits)
     noise = -logits.detach().clone().exponential_().log()
     soft = softmax((logits + noise) / tau, dim)
     if not hard:
