@@ -325,6 +325,8 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
             symbol = Symbol(make, make.intern(Source, f"in{len(inputs)}", info.shape, info.dtype, info.strides, 0))
             inputs.append((node, symbol))
             env[node] = symbol
+        elif node in constants:
+            env[node] = constants[node]  # a number, or a size
         elif node.op.startswith("call") and target_name(node.target).endswith("_") and not target_name(node.target).endswith("__"):
             env[node] = written(make, node, env, examples)
         elif node.op != "output":

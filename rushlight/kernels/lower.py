@@ -24,9 +24,10 @@ from .differentiate import differentiate
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import composite_rule
-from .runtime import IndexFault
+from .runtime import IndexFault, Misfit
 from .step import is_step, whole_step
 
+NUMBERS = (int, float, bool)
 OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg",
              operator.pow: "pow", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
              operator.eq: "eq", operator.ne: "ne", operator.and_: "bitwise_and", operator.or_: "bitwise_or",
@@ -96,10 +97,16 @@ class Lowering:
         self.reasons: dict[str, str] = {}
         self.constants: dict[Node, Any] = {}
         self.random_stage = 0
+        self.checks: list[tuple[int, Any]] = []  # (argument, its number, or its shape): what the programs were made for
+        self.measured = False  # whether a size was read off a tensor
         feed = iter(examples)
-        for node in self.graph.nodes:
+        for number, node in enumerate(self.graph.nodes):
             if node.op == "placeholder":
                 value = next(feed, None)
+                if type(value) in NUMBERS:
+                    self.constants[node], self.known[node], self.stage[node] = value, None, 0
+                    self.checks.append((number, value))
+                    continue
                 self.known[node] = Known.of(value if value is not None else node.meta.get("val"))
                 self.stage[node] = 0
             elif node.op == "get_attr":
@@ -109,6 +116,43 @@ class Lowering:
                 self.constants[node], self.known[node], self.stage[node] = value, Known.of(value), 0
             elif node.op != "output":
                 self.add(node)
+        if self.measured:
+            placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
+            self.checks += [(i, self.known[node].shape) for i, node in enumerate(placeholders) if self.known.get(node) is not None]
+
+    def plain(self, node: Node) -> bool:
+        """Evaluate a node that is a number, or a size, for these inputs; True if it is one."""
+        name, inputs = target_name(node.target), node.all_input_nodes
+        if node.op == "call_module" or not inputs:
+            return False
+        if all(i in self.constants and not isinstance(self.constants[i], Tensor) for i in inputs):
+            if node.op == "call_function" and getattr(node.target, "__module__", "") in ("_operator", "operator", "builtins", "math"):
+                args = map_nodes(node.args, self.constants.__getitem__)
+                try:
+                    self.constants[node] = node.target(*args, **map_nodes(node.kwargs, self.constants.__getitem__))
+                except (TypeError, ValueError, ArithmeticError, LookupError):
+                    return False
+                self.stage[node] = 0
+                return True
+            return False
+        first = node.args[0] if node.args else None
+        if name in ("size", "getattr") and type(first) is Node and all(i is first or i in self.constants for i in inputs):
+            shape = self.shape_of(first)
+            rest = map_nodes(node.args[1:], self.constants.get)
+            if shape is None or name == "getattr" and rest != ("shape",) or node.kwargs:
+                return False
+            self.constants[node] = shape if name == "getattr" or not rest else shape[rest[0]]
+            self.stage[node], self.measured = 0, True
+            return True
+        return False
+
+    def shape_of(self, node: Node) -> tuple | None:
+        if isinstance(self.known.get(node), Known) and node.op == "placeholder":
+            return self.known[node].shape
+        if node in self.native:
+            value = self.segments[self.native[node]].values[node]
+            return value.shape if isinstance(value, Array) else None
+        return None
 
     def segment(self, stage: int) -> Segment:
         while len(self.segments) <= stage:
@@ -117,6 +161,8 @@ class Lowering:
 
     def add(self, node: Node) -> None:
         """Put one node into a segment, or leave it to the interpreter."""
+        if self.plain(node):
+            return
         inputs = node.all_input_nodes
         stage = max([self.stage[i] + (i not in self.native and i.op.startswith("call")) for i in inputs], default=0)
         name = op_name(node)
@@ -159,7 +205,7 @@ class Lowering:
             return segment.values[node]
         if node in segment.inputs:
             return segment.inputs[node]
-        if node in self.constants and type(self.constants[node]) in (int, float, bool):
+        if node in self.constants and not isinstance(self.constants[node], Tensor):
             return self.constants[node]
         known = self.known.get(node)
         if known is None and node in self.native:
@@ -189,7 +235,7 @@ class Program:
         lowering = self.lowering
         wanted: set[Node] = set(self.graph.output_node().all_input_nodes)
         for node in self.graph.nodes:
-            if node.op.startswith("call") and node not in lowering.native:
+            if node.op.startswith("call") and node not in lowering.native and node not in lowering.constants:
                 wanted.update(node.all_input_nodes)
         for segment in lowering.segments:
             wanted.update(segment.inputs)
@@ -206,7 +252,8 @@ class Program:
                 exports = [n for n in segment.values if n in wanted and n not in lowering.aliases]
                 if exports:
                     self.native_step(segment, exports)
-            calls = [n for n in order if n.op.startswith("call") and n not in lowering.native and lowering.stage[n] == stage]
+            calls = [n for n in order if n.op.startswith("call") and n not in lowering.native and n not in lowering.constants
+                     and lowering.stage[n] == stage]
             for node in sorted([*early, *calls], key=order.index):
                 self.steps.append(("call", node, node.all_input_nodes, [node]))
 
@@ -249,8 +296,11 @@ class Program:
         call, forward, module = native.call, self.module.forward, self.module
         gather = [(i, value) for i, value in zip(order, held)]
         kind = type(flat)
+        checks = self.lowering.checks
 
         def run(*args: Any) -> Any:
+            if checks:
+                fits(checks, args)
             arrays = []
             if modes.grad_enabled():
                 for i, value in gather:
@@ -279,6 +329,7 @@ class Program:
             return self.module.forward(*args)
 
     def run(self, *args: Any) -> Any:
+        fits(self.lowering.checks, args)
         tensors = [a for a in (*args, *self.lowering.constants.values()) if isinstance(a, Tensor)]
         if modes.grad_enabled() and any(tensor._requires_grad for tensor in tensors):
             return self.module.forward(*args)
@@ -324,15 +375,18 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
         return None
     forward = module.forward
 
+    checks = lowering.checks
+
     def run(*args: Any) -> Any:
+        if checks:
+            fits(checks, args)
         if not modes.grad_enabled():
-            return forward(*args) if plain is None else plain(*args)
+            return forward(*args)
         try:
             return pair(*args)
         except IndexFault:
             return forward(*args)
 
-    plain = None
     run.pair, run.module, run.lowering = pair, module, lowering
     return run
 
@@ -369,6 +423,16 @@ def buffers_used(arrays: list[Array]) -> set[str]:
             if isinstance(array, Source):
                 found.add(array.buffer)
     return found
+
+
+def fits(checks: list[tuple[int, Any]], args: tuple) -> None:
+    """Raise Misfit unless the arguments have the numbers and shapes that were compiled in."""
+    for i, want in checks:
+        got = args[i]
+        if isinstance(got, Tensor):
+            got = got._array.shape
+        if got != want or type(got) is not type(want):
+            raise Misfit(f"a compiled program was made for {want!r} as argument {i}, got {got!r}")
 
 
 def writes(node: Node) -> bool:

@@ -172,3 +172,25 @@ def test_special_values_are_kept(module):
         np.testing.assert_array_equal(np.signbit(got[~np.isnan(got)]), np.signbit(want[~np.isnan(want)]), err_msg=name)
     gm = module(lambda g, x: g.call_method("amax", (x,)), 1)
     assert np.isnan(lower(gm, [x])(x)._array)
+
+
+def test_numbers_and_sizes_are_compiled_in_and_checked(module):
+    def build(g, x, n):
+        size = g.call_function(operator.mul, (g.call_method("size", (x, 0)), n))
+        return g.call_function(operator.add, (g.call_method("sum", (x,)), size))
+
+    gm, x = module(build, 2), tensor(3, 4)
+    run = lower(gm, [x, 5])
+    assert hasattr(run, "program") and len(run.program.programs) == 1
+    np.testing.assert_allclose(run(x, 5)._array, x._array.sum() + 15, rtol=1e-6)
+    for args in ((x, 6), (x, 5.0), (tensor(4, 3), 5)):
+        with pytest.raises(ValueError, match="compiled"):
+            run(*args)
+
+
+def test_a_size_alone_is_checked_too(module):
+    gm = module(lambda g, x: g.call_function(torch.zeros, (g.call_method("size", (x, 0)),)), 1)
+    run = lower(gm, [tensor(3, 4)])
+    assert run(tensor(3, 4)).shape == (3,)
+    with pytest.raises(ValueError, match="compiled"):
+        run(tensor(4, 4))
