@@ -6,8 +6,20 @@ from .export.jit_language import NotSupportedError
 from .export.jit_module import ScriptFunction, ScriptModule
 from .export.jit_module import ScriptModule as RecursiveScriptModule
 from .export.jit_module import TracedModule as TopLevelTracedModule
-from .export.jit_script import (Future, annotate, export, fork, freeze, ignore, is_scripting, optimize_for_inference, script, script_if_tracing,
-                                unused, wait)
+from .export.jit_script import (
+    Future,
+    annotate,
+    export,
+    fork,
+    freeze,
+    ignore,
+    is_scripting,
+    optimize_for_inference,
+    script,
+    script_if_tracing,
+    unused,
+    wait,
+)
 from .export.jit_trace import TracerWarning, TracingCheckError, trace
 from .export.jit_trace import trace_module_methods as trace_module
 

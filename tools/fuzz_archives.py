@@ -18,8 +18,8 @@ import zlib
 import rushlight as torch
 from rushlight.core.errors import FormatError
 from rushlight.export.archive import PROGRAM, WEIGHTS
-from rushlight.serialize.zip_read import Archive
 from rushlight.serialize.source import Source
+from rushlight.serialize.zip_read import Archive
 from rushlight.serialize.zip_write import write_archive
 
 BAD_VALUES = [None, True, -1, 2**62, 10**19, 1.5, "", "x", "__class__", "../../etc/passwd", "torch.load", "op.__import__", "os.system", [], {}, [[[[]]]],

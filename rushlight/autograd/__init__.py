@@ -4,11 +4,11 @@
 """
 import importlib
 
+from ..core.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from . import function, graph
 from .api import backward, grad
 from .function import Function
 from .graph import Variable, detect_anomaly, set_detect_anomaly, track_lines
-from ..core.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 LAZY = {"functional": "functional", "checkpoint": "checkpoint", "gradcheck": "finite_differences",
         "gradgradcheck": "finite_differences", "GradcheckError": "finite_differences"}

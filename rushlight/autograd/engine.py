@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 
 from ..core import modes
-from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, wrap, user_frame
+from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, user_frame, wrap
 from .node import Freed, deliver, state
 
 age = attrgetter("seq")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import modes
 from ..core.size import broadcast_shapes
-from ..tensor import PLAIN, OutputEdge, Tensor, asarray, bump, counter_of, meta_of, new, tick, wrap, user_frame
+from ..tensor import PLAIN, OutputEdge, Tensor, asarray, bump, counter_of, meta_of, new, tick, user_frame, wrap
 from .node import Freed, Node, Packed, alias, rare_of
 
 LEGACY = ("Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function with static forward "

@@ -151,7 +151,6 @@ def joined(parts, shape, like):
     """The rows of a Jacobian as one tensor."""
     if not parts:
         return wrap(np.zeros((*shape, *like._array.shape), like._array.dtype))
-    first = parts[0]
     return Tensor._stacked(parts).reshape((*shape, *like.shape))
 
 

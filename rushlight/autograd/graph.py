@@ -3,7 +3,7 @@ import warnings
 
 from ..core import modes
 from ..tensor import Tensor
-from .node import AccumulateGrad, Node, edge_pair
+from .node import edge_pair
 
 GradientEdge = tuple
 

@@ -4,7 +4,6 @@ A node holds `edges` (for each input: the node that made it, an OutputEdge, the 
 `seq` (its age on tensor.tick's clock), `rare` (hooks, recorded line; None mostly) and the values that the
 op's grad rules name.  `apply` runs the rules on ndarrays, `apply_graph` runs the same rules on Tensors.
 """
-import sys
 import weakref
 from collections import OrderedDict
 

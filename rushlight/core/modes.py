@@ -167,7 +167,7 @@ class inference_mode(Decorator):
 
     def __new__(cls, mode=True):
         self = object.__new__(cls)
-        if not mode in (True, False):
+        if mode not in (True, False):
             self.mode = True
             return self(mode)
         self.mode = True if mode else False

@@ -4,8 +4,14 @@ Read `Distribution` in distribution.py first; constraints.py says which values a
 old ones, kl.py has the divergences.  Draws come from the same stream, in the same order, as PyTorch's.
 """
 from . import categories, constraints, kl, transforms, utils
-from .categories import (Categorical, Multinomial, OneHotCategorical, OneHotCategoricalStraightThrough, RelaxedBernoulli,
-                         RelaxedOneHotCategorical)
+from .categories import (
+    Categorical,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+)
 from .constraint_registry import biject_to, transform_to
 from .continuous import Cauchy, GeneralizedPareto, Gumbel, HalfCauchy, Kumaraswamy, Laplace, Pareto, Uniform, VonMises, Weibull
 from .correlation import LKJCholesky
@@ -17,10 +23,28 @@ from .mixture import MixtureSameFamily
 from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal
 from .normal import HalfNormal, LogisticNormal, LogNormal, Normal
 from .transformed import Independent, TransformedDistribution
-from .transforms import (AbsTransform, AffineTransform, CatTransform, ComposeTransform, CorrCholeskyTransform, CumulativeDistributionTransform,
-                         ExpTransform, IndependentTransform, LowerCholeskyTransform, PositiveDefiniteTransform, PowerTransform, ReshapeTransform,
-                         SigmoidTransform, SoftmaxTransform, SoftplusTransform, StackTransform, StickBreakingTransform, TanhTransform, Transform,
-                         identity_transform)
+from .transforms import (
+    AbsTransform,
+    AffineTransform,
+    CatTransform,
+    ComposeTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
+    ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    PowerTransform,
+    ReshapeTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StackTransform,
+    StickBreakingTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
+)
 
 relaxed_bernoulli = relaxed_categorical = categories
 

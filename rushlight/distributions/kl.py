@@ -13,7 +13,14 @@ from .continuous import Cauchy, Gumbel, HalfCauchy, Laplace, Pareto, Uniform
 from .discrete import Bernoulli, Binomial, ContinuousBernoulli, Geometric, Poisson
 from .distribution import Distribution, ExponentialFamily
 from .gamma import Beta, Dirichlet, Exponential, Gamma
-from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal, half_log_det, lowrank_log_det, lowrank_mahalanobis, squared_mahalanobis
+from .multivariate_normal import (
+    LowRankMultivariateNormal,
+    MultivariateNormal,
+    half_log_det,
+    lowrank_log_det,
+    lowrank_mahalanobis,
+    squared_mahalanobis,
+)
 from .normal import HalfNormal, Normal
 from .transformed import Independent, TransformedDistribution, sum_rightmost
 from .utils import euler_constant

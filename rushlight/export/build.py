@@ -13,15 +13,13 @@ from ..capture.tensors import Traced, assert_true, set_mode
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..nn.module import Module
-from ..ops import functional as nn_functional
 from ..tensor import Tensor
 from .archive import Package
 from .checks import Checks, Input, SizeSymbol
-from .sizes import Root, Sizes, UserError
 from .program import ExportedProgram, check_true, switch_mode
 from .prove import prove
-from .signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument,
-                        TensorArgument)
+from .signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument, TensorArgument
+from .sizes import Root, Sizes, UserError
 from .trace import ExportTracer, trace_module
 
 

@@ -15,8 +15,7 @@ from ..graph import Graph, GraphModule, Node
 from ..tensor import Tensor
 from . import targets
 from .checks import OPERATIONS, Checks, Input, SizeSymbol
-from .signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument,
-                        TensorArgument)
+from .signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument, TensorArgument
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 QUALIFIED = re.compile(r"[^\x00-\x1f\"'\\/]{1,500}\Z")

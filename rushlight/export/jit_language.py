@@ -16,7 +16,6 @@ from typing import Any
 from ..nn.module import Module
 from ..tensor import Tensor
 from . import targets
-
 from .encode import decode, encode, identifier, need
 
 STATEMENTS = frozenset("Expr Assign AugAssign AnnAssign Return If While For Break Continue Pass Assert Raise".split())

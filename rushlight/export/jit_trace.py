@@ -19,8 +19,8 @@ from ..graph.node import RANDOM
 from ..nn.module import Module
 from ..tensor import Tensor
 from .build import Builder, argument_names, fresh
-from .sizes import Sizes, UserError
 from .jit_module import TracedFunction, TracedModule, deprecated
+from .sizes import Sizes, UserError
 from .trace import ExportPolicy, ExportTracer, trace_module
 
 

@@ -14,8 +14,8 @@ from ..core import modes
 from ..core.generator import default_generator
 from ..tensor import Tensor, wrap
 from .checks import OPPOSITE, evaluate, show
-from .sizes import INFINITY, Root, UserError
 from .program import call
+from .sizes import INFINITY, Root, UserError
 
 LARGEST = 1 << 24  # elements of an input that is tried
 

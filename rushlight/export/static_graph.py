@@ -17,7 +17,8 @@ from ..core.pytree import tree_flatten, tree_map
 from ..core.size import Size
 from ..graph import Graph as Nodes
 from ..graph import Node
-from ..ops import dispatch, tensor as make_tensor
+from ..ops import dispatch
+from ..ops import tensor as make_tensor
 from ..tensor import Tensor, new, wrap
 
 # The stand-in of every size that is not known yet, so that any two may meet; a plain number like it was read off a stand-in.

@@ -11,10 +11,23 @@ from ..autograd import grad
 from ..core import modes
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..graph import Node, map_nodes
-from ..ops import ones_like, tensor as make_tensor
+from ..ops import ones_like
+from ..ops import tensor as make_tensor
 from ..tensor import Parameter, Tensor
-from .static_graph import (FailedPreconditionError, Graph, GraphTensor, InvalidArgumentError, Operation, ancestors, default_graph,
-                           gradients_of, initialize, no_operation, shape_text, store)
+from .static_graph import (
+    FailedPreconditionError,
+    Graph,
+    GraphTensor,
+    InvalidArgumentError,
+    Operation,
+    ancestors,
+    default_graph,
+    gradients_of,
+    initialize,
+    no_operation,
+    shape_text,
+    store,
+)
 
 
 class Session:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..capture.bytecode import decode
+from ..capture.loading import Uncapturable
 from ..capture.machine import Break, Restart
 from ..capture.points import FrameState, Point, Points
-from ..capture.loading import Uncapturable
 from ..capture.shapes import Symbol
 from ..capture.tensors import VALUES, Traced, present_modes, public_name
 from ..capture.trace import Tracer, restore
@@ -26,7 +26,7 @@ from ..core.pytree import children_of, tree_map
 from ..optim.pointwise import PointwiseOptimizer
 from ..tensor import Tensor, wrap
 from .program import gradients
-from .sizes import Sizes, UserError, Use
+from .sizes import Sizes, Use, UserError
 from .targets import name_of
 
 

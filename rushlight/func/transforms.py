@@ -158,7 +158,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     (tensor(0.), tensor(3.))
     """
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     with modes.enable_grad():
         variables = tree_map(variable, primals)
         output = func(*variables)

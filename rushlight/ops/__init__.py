@@ -2,12 +2,65 @@
 import math
 import warnings
 
-from . import dispatch, pointwise, view, reduction, contraction, convert, creation
-from . import splitting, indexing, joining, gathering, extrema, random, complex, shaping, arranging, selecting, aggregation, scans, sorting, numeric, norms, searching, windows, importing, storage
-from . import factors, decompositions, solvers, matrix_norms, matrix_products, lowrank
-from . import activation, softmax, linear, dropout, loss, class_loss, normalization, convolution, pooling, embedding, attention, resampling, adaptive_pooling
-from . import special, special_series, fourier
-from . import sampled, padding, stft, patches, grid, distance, margin_loss, ctc, functional
+from . import (
+    activation,
+    adaptive_pooling,
+    aggregation,
+    arranging,
+    attention,
+    class_loss,
+    complex,
+    contraction,
+    convert,
+    convolution,
+    creation,
+    ctc,
+    decompositions,
+    dispatch,
+    distance,
+    dropout,
+    embedding,
+    extrema,
+    factors,
+    fourier,
+    functional,
+    gathering,
+    grid,
+    importing,
+    indexing,
+    joining,
+    linear,
+    loss,
+    lowrank,
+    margin_loss,
+    matrix_norms,
+    matrix_products,
+    normalization,
+    norms,
+    numeric,
+    padding,
+    patches,
+    pointwise,
+    pooling,
+    random,
+    reduction,
+    resampling,
+    sampled,
+    scans,
+    searching,
+    selecting,
+    shaping,
+    softmax,
+    solvers,
+    sorting,
+    special,
+    special_series,
+    splitting,
+    stft,
+    storage,
+    view,
+    windows,
+)
 from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH, attach_all
 
 # NumPy warns of 1/0 and the like from the frames of our kernels and rules; PyTorch does not. See also dispatch.recover.

@@ -4,7 +4,7 @@
 """
 from ..tensor import Tensor
 from . import dispatch
-from .generate import NAMES, stub_operator
+from .generate import stub_operator
 from .record import REGISTRY
 
 PUBLIC = {"torch": {}, "nn": {}, "linalg": {}, "special": {}, "fft": {}}

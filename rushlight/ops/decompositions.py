@@ -7,9 +7,9 @@ import numpy as np
 
 from ..core.errors import LinAlgError
 from ..tensor import wrap
+from .aggregation import finish
 from .matrix_checks import SINGULAR, mh, named, need_float, need_matrix, need_square, refuse
 from .record import composite, primitive
-from .aggregation import finish
 from .triangular import flat_batch
 
 

@@ -13,9 +13,9 @@ from ..autograd.node import Packed, alias, rare_of
 from ..core import dtypes, modes
 from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
-from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, wrap, user_frame
-from .generate import NAMES, materialise
+from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
 from . import overriding
+from .generate import NAMES, materialise
 from .rebase import copy_slices, view_node
 
 NUMBERS = (int, float, complex, bool, numbers.Number, np.generic)

@@ -7,10 +7,10 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import product
 from ..tensor import wrap
+from .aggregation import finish
 from .dispatch import scalar_name
 from .matrix_checks import counting, mh, named, need_float, need_matrix, need_same_dtype, need_square, refuse
 from .record import composite, primitive
-from .aggregation import finish
 from .triangular import apply_householder, factor_ldl, factor_lu, flat_batch, householder_columns, permutation_of
 
 

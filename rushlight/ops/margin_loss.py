@@ -5,7 +5,7 @@ from ..core import dtypes
 from ..core.size import broadcast_shapes
 from .activation import logsigmoid
 from .class_loss import cross_entropy
-from .distance import cosine_similarity, pairwise_distance
+from .distance import pairwise_distance
 from .linear import linear
 from .loss import floats_needed, in_full, reduce_array, reduced, reduction_of
 from .pointwise import minimum, where

@@ -3,6 +3,7 @@ from ..core import dtypes
 from ..core.promotion import promote_types
 from ..core.size import wrap_dims
 from ..tensor import Tensor
+from .aggregation import finish
 from .decompositions import linalg_svdvals
 from .dispatch import scalar_name
 from .extrema import amax, amin
@@ -11,7 +12,6 @@ from .norms import vector_norm_of
 from .pointwise import where
 from .record import composite
 from .solvers import inverse_with_info
-from .aggregation import finish
 
 
 def check_norm_dtype(dtype, own, name):

@@ -6,6 +6,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import broadcast_shapes, product, wrap_dim
 from ..tensor import wrap
+from .aggregation import finish
 from .contraction import matmul
 from .dispatch import scalar_name
 from .joining import cat
@@ -13,7 +14,6 @@ from .matrix_checks import mh, need_float, need_same_dtype, need_square, refuse
 from .record import composite, primitive
 from .shaping import diagonal
 from .solvers import inverse_with_info, linalg_solve
-from .aggregation import finish
 
 
 @composite("linalg")

@@ -1,9 +1,8 @@
 """Reductions: sums, means, extrema, norms, and what is made of them."""
 import numpy as np
 
-from ..core import dtypes, modes
+from ..core import dtypes
 from ..core.size import product, wrap_dims
-from ..tensor import Tensor
 from .record import composite, primitive
 
 # Sums and means.

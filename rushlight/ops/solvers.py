@@ -9,11 +9,11 @@ from ..core import dtypes
 from ..core.errors import LinAlgError
 from ..core.size import broadcast_shapes
 from ..tensor import Tensor, wrap
+from .aggregation import finish
 from .dispatch import scalar_name
 from .matrix_checks import counting, each, mh, named, need_float, need_matrix, need_same_dtype, need_square, refuse
 from .pointwise import where
 from .record import composite, primitive
-from .aggregation import finish
 from .triangular import factor_lu, permutation_of, substitute, take_rows
 
 

@@ -12,7 +12,7 @@ from .activation import sigmoid
 from .aggregation import finish, logsumexp
 from .dispatch import inplace, scalar_name
 from .pointwise import exp2, expm1, log1p, round
-from .record import composite, pointwise, primitive
+from .record import composite, pointwise
 from .softmax import log_softmax, softmax
 
 PLACES = "torch method inplace special"

@@ -177,7 +177,7 @@ def test_multiple_outputs_of_which_some_are_unused():
 
 
 def test_a_freed_graph_of_a_million_nodes_does_not_recurse():
-    x = y = leaf(1)
+    y = leaf(1)
     for _ in range(200_000):
         y = y + 0
     del y

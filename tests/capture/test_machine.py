@@ -113,7 +113,7 @@ def classes():
     child = Child(3)
     child.x += 1
     del child.y
-    return child.total if hasattr(child, "y") else getattr(child, "x"), isinstance(child, Point)
+    return child.total if hasattr(child, "y") else child.x, isinstance(child, Point)
 
 
 def arguments(a, /, *b, c=3, **d):

@@ -146,9 +146,9 @@ class Writer:
         elif kind < 0.9:
             self.line(depth, self.pick(
                 f"out.append([{self.random.choice(UNARY)}(v) for v in items if {self.test()}])", f"out += list(produce({self.tensor()}, 2))",
-                f"out.append({{k: v for k, v in table.items() if k != 'a'}})", f"out.append(sorted([{self.number()}, {self.number()}], key=lambda v: -v))",
-                f"out.append(tuple(a + b for a, b in zip(items, items)))", f"out.append(any(v > 2 for v in [{self.number()}, {self.number()}]))",
-                f"out.append(f'{{n}}-{{len(items)}}-{{flag!r:>6}}')", f"g = produce({self.tensor()}, 2); out.append(next(g)); out.append(g.send(2))"))
+                "out.append({k: v for k, v in table.items() if k != 'a'})", f"out.append(sorted([{self.number()}, {self.number()}], key=lambda v: -v))",
+                "out.append(tuple(a + b for a, b in zip(items, items)))", f"out.append(any(v > 2 for v in [{self.number()}, {self.number()}]))",
+                "out.append(f'{n}-{len(items)}-{flag!r:>6}')", f"g = produce({self.tensor()}, 2); out.append(next(g)); out.append(g.send(2))"))
         elif kind < 0.96:
             self.line(depth, self.pick(
                 f"out.append({self.random.choice(self.tensors)}.sum().item())", f"if {self.random.choice(self.tensors)}.sum() > 0: out.append('positive')",

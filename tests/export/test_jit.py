@@ -1,7 +1,6 @@
 """The departing path: traces bake what Python decided and say so; scripts keep branches; both are saved without source."""
 import io
 import warnings
-from typing import Dict, List, Optional, Tuple
 
 import pytest
 
@@ -89,7 +88,7 @@ def control(x: torch.Tensor, n: int):
     return y
 
 
-def containers(xs: List[torch.Tensor], sizes: Dict[str, int]) -> Tuple[torch.Tensor, int, str]:
+def containers(xs: list[torch.Tensor], sizes: dict[str, int]) -> tuple[torch.Tensor, int, str]:
     total = torch.zeros(2)
     for x in xs:
         total += x
@@ -101,7 +100,7 @@ def containers(xs: List[torch.Tensor], sizes: Dict[str, int]) -> Tuple[torch.Ten
     return total + doubled[0], count, f"{count}-{len(doubled)}"
 
 
-def optional(x: Optional[torch.Tensor], y: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
+def optional(x: torch.Tensor | None, y: torch.Tensor, scale: float = 2.0) -> torch.Tensor:
     if x is None:
         return y * scale
     return x + y

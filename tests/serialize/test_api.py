@@ -1,8 +1,8 @@
 """save and load: what goes in comes out, here and in PyTorch, safetensors and NumPy where they are installed."""
 import io
-import warnings
 import os
 import pickle
+import warnings
 import zipfile
 from collections import Counter, OrderedDict
 
