@@ -202,7 +202,7 @@ class Loader(Defaults):
                     raise Break("Unsupported key", f"a dict with a key of type {type(key).__name__}")
                 if isinstance(key, tuple):
                     stand_in = self.resolve(stand_in)
-                pairs.append((stand_in, self.pending(self.sources.step("dict_item", source, key), dict.__getitem__(raw, key))))
+                pairs.append((stand_in, self.pending(self.sources.step("nth_value", source, at), dict.__getitem__(raw, key))))
         if plain:
             value = collections.OrderedDict() if kind.__name__ == "HookTable" else {}
         elif kind is dict:

@@ -25,11 +25,11 @@ from .tensors import Traced
 OBJECT_NEW = object.__new__
 
 
-def make_error(kind: type, args: tuple, state: dict, cause: Any, suppress: bool) -> BaseException:
+def make_error(kind: type, args: tuple, state: dict, cause: Any, context: Any, suppress: bool) -> BaseException:
     error = kind.__new__(kind, *args)
     error.args = args
     vars(error).update(state)
-    error.__cause__, error.__suppress_context__ = cause, suppress
+    error.__cause__, error.__context__, error.__suppress_context__ = cause, context, suppress
     return error
 
 
@@ -254,9 +254,10 @@ class Rebuild:
         return self.bind(value, f"{self.name(whole)}.{kind.__name__.rpartition('_')[2]}()")
 
     def error(self, value: BaseException, kind: type) -> str:
-        cause = value.__cause__
+        cause, context = value.__cause__, value.__context__
         args, state = self.name(tuple(value.args)), self.name(dict(vars(value)))
-        return self.bind(value, f"make_error({self.text.const(kind)}, {args}, {state}, {self.name(cause)}, {value.__suppress_context__})")
+        return self.bind(value, f"make_error({self.text.const(kind)}, {args}, {state}, {self.name(cause)}, {self.name(context)}, "
+                                f"{value.__suppress_context__})")
 
     def super(self, value: super, kind: type) -> str:
         return self.bind(value, f"super({self.name(value.__thisclass__)}, {self.name(value.__self__)})")

@@ -35,6 +35,7 @@ STEPS = {
     "list_item": ("list_getitem({base}, {key})", "{base}[{key}]"),
     "tuple_item": ("tuple_getitem({base}, {key})", "{base}[{key}]"),
     "nth": ("nth({base}, {key})", "list({base})[{key}]"),
+    "nth_value": ("nth({base}.values(), {key})", "list({base}.values())[{key}]"),
     "cell": ("{base}.cell_contents", "{base}"),
     "state": ("{base}.__dict__[{key}]", "{base}.{key}"),
     "slot": ("{base}.{key}", "{base}.{key}"),
@@ -175,6 +176,8 @@ def find_value(source: Source, roots: list) -> Any:
         return getattr(base, key)
     if kind == "nth":
         return nth(base, key)
+    if kind == "nth_value":
+        return nth(base.values(), key)
     if kind == "cell":
         return base.cell_contents
     if kind == "state":
