@@ -164,7 +164,8 @@ class Lowering:
         if self.plain(node):
             return
         inputs = node.all_input_nodes
-        stage = max([self.stage[i] + (i not in self.native and i.op.startswith("call")) for i in inputs], default=0)
+        stage = max([self.stage[i] + (i not in self.native and i not in self.constants and i.op.startswith("call")) for i in inputs],
+                    default=0)
         name = op_name(node)
         if name is not None and target_name(node.target) not in RANDOM - {"dropout"}:
             try:
