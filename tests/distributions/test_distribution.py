@@ -138,8 +138,3 @@ def test_validation_can_be_turned_off():
         D.Bernoulli(torch.tensor(2.0))
     finally:
         D.Distribution.set_default_validate_args(True)
-
-
-def test_what_is_not_built_says_so():
-    with pytest.raises(NotImplementedError, match="Wishart"):
-        D.Wishart
