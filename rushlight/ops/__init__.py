@@ -4,6 +4,7 @@ import warnings
 
 from . import (
     activation,
+    activation_forms,
     adaptive_pooling,
     aggregation,
     arranging,

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.size import product
-from ..tensor import Tensor
 from .arguments import need_tensors
 from .contraction import C_NAMES
 from .creation import zeros
