@@ -30,6 +30,12 @@ COVERED = {
     "capture/*.py": "capture/test_trace.py",  # one curriculum of functions for all parts of the tracer
     "compile/*.py": "compile/test_dispatch.py",
     "serialize/*.py": "serialize/test_hostile.py",
+    "export/jit_*.py": "export/test_jit.py",
+    "export/static_*.py": "export/test_static_graph.py",
+    "export/*.py": "export/test_build.py",
+    "jit.py": "export/test_jit.py",
+    "static.py": "export/test_static_graph.py",
+    "onnx.py": "export/test_onnx.py",
     # what only gives names to the parts below
     **dict.fromkeys(["cuda.py", "mps.py", "xpu.py", "fft.py", "linalg.py", "special.py", "threads.py", "version.py", "utils/*.py", "random.py",
                      "serialization.py", "compiler.py", "_dynamo.py"], "test_public.py"),
