@@ -34,7 +34,7 @@ class Continue:
 class Point:
     """A place to begin, with what has been translated from there."""
 
-    __slots__ = ("points", "frames", "names", "error", "handled", "entries", "state", "function", "history", "skipped", "lock_")
+    __slots__ = ("points", "frames", "names", "error", "handled", "entries", "state", "function", "history", "skipped", "failures")
 
     def __init__(self, points: "Points", frames: tuple, names: list[str], error: int | None = None, handled: int | None = None):
         self.points, self.frames, self.names = points, frames, names
@@ -44,6 +44,7 @@ class Point:
         self.state: Any = None
         self.function: Any = None  # for the start of a function: the function itself
         self.skipped = False
+        self.failures = 0
 
     @property
     def where(self) -> tuple[str, int, str]:

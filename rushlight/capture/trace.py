@@ -178,9 +178,9 @@ class Entry:
 class Raised(Exception):
     """The user's code raised while translating; it runs again as ordinary Python and raises for the user."""
 
-    def __init__(self, error: BaseException, worked: bool):
+    def __init__(self, error: BaseException, worked: bool, outermost: bool):
         super().__init__(error)
-        self.error, self.worked = error, worked
+        self.error, self.worked, self.outermost = error, worked, outermost
 
 
 def capture(point: Point, roots: list, policy: Any) -> Entry:
@@ -206,7 +206,7 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
                 raise
             except BaseException as error:
                 if not (tracer.recorded_ops and tracer.last_error is error and tracer.error_op == "RAISE_VARARGS"):
-                    raise Raised(error, bool(tracer.recorded_ops)) from error
+                    raise Raised(error, bool(tracer.recorded_ops), len(tracer.error_trail) == 1) from error
                 raised = error
             finally:
                 ended = present_modes()

@@ -19,7 +19,7 @@ from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
 from .config import config, counters
-from .policy import LOGS, Policy, explain_break, log
+from .policy import LOGS, Policy, Unsupported, log
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
 LOCK = threading.RLock()
@@ -91,6 +91,8 @@ class Compiled:
             if first:
                 args = first + args
             if slow["count"] and (busy.tracing or busy.disabled or stance["now"] == "force_eager") or config.disable or self.never is not None:
+                if self.never is not None and self.fullgraph:
+                    raise Unsupported(f"Attempt to trace {self.never}\n  Explanation: {function.__qualname__} cannot be captured as one graph")
                 return function(*args, **kwargs)
             if function.__defaults__ is not self.binder_defaults or self.start is None:
                 self.prepare()
@@ -178,13 +180,17 @@ class Compiled:
         except Raised as raised:
             if "breaks" in LOGS:
                 log.warning("%s: runs as ordinary Python, since it raises %r", point.where, raised.error)
-            if point.function is not None and not point.entries and not raised.worked:
-                point.skipped = True  # as PyTorch: a function that raises before it did anything is not tried again
+            point.failures += 1
+            if point.failures > 16 or (point.function is not None and not raised.worked and raised.outermost):
+                point.skipped = True  # as PyTorch: what a function has that itself raises before any op is all it gets
             return None
         except Uncapturable as reason:
             counters["uncapturable"][str(reason)] += 1
             if "breaks" in LOGS:
                 log.warning("%s: runs as ordinary Python: %s", point.where, reason)
+            if self.fullgraph:
+                raise Unsupported(f"Uncapturable\n  Explanation: {reason}\n\nfrom user code:\n  File \"{point.where[0]}\", line {point.where[1]}, "
+                                  f"in {point.where[2]}") from None
             point.skipped = True
             return None
         finally:
@@ -197,6 +203,8 @@ class Compiled:
             point.entries.append(entry)
         else:  # it holds for this call only: it is run and not kept
             counters["stats"]["unguardable"] += 1
+            point.failures += 1
+            point.skipped = point.failures > 16
             if "recompiles" in LOGS:
                 log.warning("%s: the guards of a new translation do not hold", point.where)
         return entry
@@ -345,4 +353,3 @@ def describe(guard: Any, roots: list) -> str:
 
 NATIVE.machine = Native()
 Tracer.special = {**Tracer.special, **TRAINING}
-__all__ = ["Compiled", "RecompileLimit", "explain_break"]
