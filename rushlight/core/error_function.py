@@ -58,8 +58,8 @@ def normal_cdf(x):
     if x.itemsize == 8:
         result = erf(np.multiply(x, 0.7071067811865476, out=...))
     else:
-        inside = np.maximum(x, -5.6, out=...)
-        np.minimum(inside, 5.6, out=inside)
+        inside = np.maximum(x, -5.9, out=...)  # there tanh gives 1 exactly, so nothing is left of a far tail
+        np.minimum(inside, 5.9, out=inside)
         result = polynomial(np.multiply(inside, inside, out=...), BEND)
         result *= inside
         np.tanh(result, out=result)
