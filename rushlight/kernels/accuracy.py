@@ -1,6 +1,6 @@
 """Measures the mathematical functions: `python -m rushlight.kernels.accuracy [--full]` prints a table of ulp errors.
 
-float32 is compared with float64 (NumPy, or mpmath where NumPy has no such function), float64 with mpmath.  `--full` runs every float32 value.
+float32 is compared with float64; `--full` runs every float32 value.  (Tests compare float64 with mpmath.)
 """
 
 import argparse

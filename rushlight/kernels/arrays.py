@@ -1,7 +1,8 @@
 """Array expressions: what a graph means once op names are gone.
 
 Nine kinds of node over whole arrays: `Source` (a buffer seen through strides), `Number`, `Iota` (an affine function of
-the index), `Point` (a scalar op over broadcast arguments), `Reduce`, `View` (an affine index map), `Reshape`, `Pad` and `Take` (elements by an index array);
+the index), `Point` (a scalar op over broadcast arguments), `Reduce`, `View` (an affine index map), `Reshape`, `Pad` and `Take`
+(elements by an index array);
 `External` stands for an array that a step of its own makes (matrix products, convolutions).  `element` gives the
 scalar expression of one element.  `lower.py` makes them from graphs, `fuse.py` makes kernels of them.
 """

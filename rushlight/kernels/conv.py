@@ -368,7 +368,8 @@ def prepare(writer: Convolution, name: str, input: Source, p: Parameters, buffer
 
 
 def finished(name: str, buffers: list[str], scratch: list, steps: list) -> Emitted:
-    return Emitted([Step(function, buffers, items, -(-items // 16) if work > 400_000 else items) for function, items, work in steps], scratch)
+    made = [Step(function, buffers, items, -(-items // 16) if work > 400_000 else items) for function, items, work in steps]
+    return Emitted(made, scratch)
 
 
 def emit_convolution(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:

@@ -17,6 +17,7 @@ from ..core import dtypes, modes
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import target_name
+from ..ops.record import REGISTRY
 from ..tensor import OutputEdge, Tensor, asarray, bump, tick, wrap
 from . import program, scalars
 from .arrays import Array, External, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
@@ -194,6 +195,9 @@ def rebuilt(make: Maker, array: Array, args: tuple[Array, ...]) -> Array:
 # -- the callable ----------------------------------------------------------------------------------------------------
 
 
+draw = REGISTRY["_dropout_noise"].kernel
+
+
 class CompiledBackward(Node):
     """The autograd node of one call of a compiled graph."""
 
@@ -255,6 +259,8 @@ class Pair:
 
     def __call__(self, *args: Any) -> Any:
         tensors = [value if i < 0 else args[i] for i, value in self.sources]
+        for shape, dtype, p in self.noises:
+            tensors.append(wrap(draw(np.empty(shape, dtype), p, False, True)))
         outs = self.ahead.call(*[tensors[i]._array for i in self.ahead_inputs])
         for i, k in self.effects:
             tensors[i]._array[...] = outs[k]
@@ -278,6 +284,8 @@ class Pair:
 
     def eagerly(self, tensors: list[Tensor]) -> list[Tensor]:
         """The differentiable results, by the graph's own ops."""
+        if self.noises:
+            raise NotImplementedError("double backward through a compiled graph with dropout")
         args: list[Any] = list(self.numbers)
         for (i, _), tensor in zip(self.sources, tensors):
             if i >= 0:
@@ -313,7 +321,7 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
     inputs: list[tuple[GraphNode, Symbol]] = []
     graph = module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    make.tape = tape
+    make.tape, make.noises = tape, []
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             if node in constants and not isinstance(constants[node], Tensor):
@@ -404,6 +412,8 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     pair = Pair()
     used = used_buffers(ahead)
     sources = [(i, symbol.array) for i, (_, symbol) in enumerate(inputs)]
+    sources += [(i, noise) for i, (noise, _) in enumerate(make.noises or (), len(inputs))]
+    pair.noises = [(noise.shape, program.numpy_dtype(noise.dtype), p) for noise, p in make.noises or ()]
     chosen = [(i, s) for i, s in sources if s.buffer in used]
     pair.ahead_inputs = [i for i, _ in chosen]
     pair.ahead = program.compile_arrays([s for _, s in chosen], ahead, [descriptor(s) for _, s in chosen])
@@ -424,7 +434,7 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     pair.back = program.compile_arrays(chosen_late, back, [descriptor(s) for s in chosen_late]) if back else None
     where = iter(late)
     by_symbol = {id(symbol): None if g is None else back.index(next(where)) for symbol, g in zip(wanted, grads)}
-    pair.grads = [by_symbol.get(id(symbol)) for _, symbol in inputs]
+    pair.grads = [by_symbol.get(id(symbol)) for _, symbol in inputs] + [None] * len(pair.noises)
     numbers = {node: i for i, node in enumerate(placeholders)}
     pair.sources = [(numbers.get(node, -1), constants.get(node)) for node, _ in inputs]
     pair.numbers = [constants.get(node) for node in placeholders]

@@ -365,7 +365,8 @@ class Emitter:
             elif lanes > 1:
                 offsets = f.splat(first, lanes) + position + f.iota("i64", lanes) * step
                 pointers = f.emit(Type("ptr", lanes), f"getelementptr inbounds {element}, {base}, {offsets}")
-                return self.masked("gather", kind, pointers, align, mask if mask is not None else f.constant(yes, True), f.constant(kind, 0))
+                everywhere = mask if mask is not None else f.constant(yes, True)
+                return self.masked("gather", kind, pointers, align, everywhere, f.constant(kind, 0))
             else:
                 first = first + position
         if lanes == 1:

@@ -208,7 +208,8 @@ class Kernel(NamedTuple):
         for stage in self.stages:
             inner = depth
             for fold in stage.folds:
-                lines.append("    " * depth + f"{fold.name} = {scalars.identity(fold.op, fold.value.dtype)!r}".replace("inf", "float('inf')"))
+                start = repr(scalars.identity(fold.op, fold.value.dtype)).replace("inf", "float('inf')")
+                lines.append("    " * depth + f"{fold.name} = {start}")
             for var, extent in stage.loops:
                 lines.append("    " * inner + f"for {var} in range({extent}):")
                 inner += 1

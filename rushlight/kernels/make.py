@@ -42,6 +42,7 @@ class Maker:
     def __init__(self) -> None:
         self._known: dict[tuple, Array] = {}
         self.tape: list | None = None  # primitives in order, while a graph that will be differentiated is made
+        self.noises: list[tuple[Array, float]] | None = None  # masks of dropout, where the caller will draw them
         self.effects: list[tuple[Array, Array]] = []  # (input, its new value): buffers that running the graph updates
 
     def intern(self, kind: type, *fields: Any) -> Array:

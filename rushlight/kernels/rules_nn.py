@@ -112,7 +112,8 @@ def embedding_backward(make: Maker, grad: Array, input: Array, rows: int, paddin
     index = make.cast(integers(input), "int64")
     if padding_idx is not None and padding_idx >= 0:
         # Row -1 is none: such gradients are left out.
-        index = make.raw("where", [make.raw("eq", [index, make.number(padding_idx, "int64")], "bool"), make.number(-1, "int64"), index], "int64")
+        padding = make.raw("eq", [index, make.number(padding_idx, "int64")], "bool")
+        index = make.raw("where", [padding, make.number(-1, "int64"), index], "int64")
     flat = make.reshape(index, (input.size,))
     return make.external("add_rows", [make.reshape(grad, (input.size, width)), flat], (rows, width), grad.dtype)
 

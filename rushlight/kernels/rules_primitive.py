@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..core import dtypes
 from ..ops import pooling, record
-from .arrays import Array
+from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_convolution import parameters as convolution_parameters
@@ -372,9 +372,37 @@ def batch_norm_direct(make: Maker, input: Any, running_mean: Any, running_var: A
 
 
 def dropout_direct(make: Maker, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    if training and p or inplace:
-        raise Unsupported("dropout draws random numbers")
-    return input
+    """The mask is an input of the program; the caller draws it, in eager's order."""
+    if not training or not p:
+        return input
+    array = input.array
+    laid = not isinstance(array, Source) or array.strides == contiguous(array.shape)
+    if inplace or make.noises is None or not 0 < p < 1 or not laid or array.dtype not in ("float32", "float64"):
+        raise Unsupported("dropout that draws in another way")
+    noise = make.intern(Source, f"noise{len(make.noises)}", array.shape, array.dtype, contiguous(array.shape), 0)
+    make.noises.append((noise, p))
+    return apply(make, "mul", input, Symbol(make, noise))
+
+
+def average_direct(name: str, n: int) -> Callable:
+    def run(make: Maker, input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+            count_include_pad: bool = True, divisor_override: Any = None) -> Any:
+        kernel, steps, pads, ones = pooling.window_arguments(name, n, kernel_size, stride, padding)
+        size = pooling.pooled_size(input.shape[-n:], kernel, steps, pads, ones, ceil_mode)
+        return apply(make, f"_{name}", input, size, kernel, steps, pads, count_include_pad, divisor_override)
+    return run
+
+
+def adaptive_direct(make: Maker, input: Any, output_size: Any) -> Any:
+    spatial = input.shape[-2:]
+    given = (output_size,) * 2 if isinstance(output_size, int) else tuple(output_size)
+    size = tuple(m if n is None else n for n, m in zip(given, spatial))
+    if builtins.any(m % n for n, m in zip(size, spatial)):
+        raise Unsupported("bins of several sizes")
+    if size == (1, 1):
+        return apply(make, "_mean_dims", input, (input.ndim - 2, input.ndim - 1), True)
+    kernel = tuple(m // n for n, m in zip(size, spatial))
+    return apply(make, "_avg_pool2d", input, size, kernel, kernel, (0, 0), True, None)
 
 
 # Composites whose bodies look at Tensors' insides: what they come to.
@@ -394,6 +422,9 @@ DIRECT: dict[str, Callable] = {
     "split": split_direct, "chunk": chunk_direct, "cross_entropy": cross_entropy_direct, "nll_loss": nll_direct,
     "embedding": embedding_direct, "scaled_dot_product_attention": attention_direct, "max_pool2d": pool_direct("max_pool2d", 2),
     "max_pool3d": pool_direct("max_pool3d", 3), "batch_norm": batch_norm_direct, "dropout": dropout_direct,
+    "avg_pool2d": average_direct("avg_pool2d", 2), "avg_pool3d": average_direct("avg_pool3d", 3), "adaptive_avg_pool2d": adaptive_direct,
+    "group_norm": lambda make, input, num_groups, weight=None, bias=None, eps=1e-5: apply(
+        make, "_group_norm", input, weight, bias, num_groups, eps),
     "mse_loss": lambda make, input, target, size_average=None, reduce=None, reduction="mean", weight=None: apply(
         make, "_mse_loss", input, target, reduction),
     "add": lambda make, input, other, alpha=1, out=None: apply(

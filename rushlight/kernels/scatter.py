@@ -1,4 +1,5 @@
-"""Steps that move rows. `External("join")` copies parts side by side; `External("add_rows")` makes zeros with the rows of a matrix added at the places that an index vector gives.
+"""Steps that move rows. `External("join")` copies parts side by side; `External("add_rows")` makes zeros with the rows of a
+matrix added at the places that an index vector gives.
 
 The result is cleared in parallel; the rows are then added by column blocks, each in order, so the sums are the same
 for any number of threads.  Index -1 leaves a row out; any other index out of range is a fault of the program.

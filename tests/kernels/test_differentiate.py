@@ -40,6 +40,10 @@ CASES = {
     "nll": (lambda x: F.nll_loss(torch.log_softmax(x, -1), TARGET, reduction="sum"), (6, 50)),
     "embedding": (lambda w: F.embedding(TARGET, w) * 2, (6, 50)),
     "conv": (lambda x, w, b: F.conv2d(x, w, b, padding=1, stride=2), (2, 3, 8, 9), (4, 3, 3, 3), (4,)),
+    "average pool": (lambda x: F.avg_pool2d(x.sin(), 2), (2, 3, 9, 8)),
+    "padded average pool": (lambda x: F.avg_pool2d(x.detach(), 3, 2, 1) * x.mean(), (2, 3, 9, 8)),
+    "adaptive pool": (lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1) * F.adaptive_avg_pool2d(x, (3, 2)).sum(), (2, 3, 9, 8)),
+    "group norm": (lambda x, w, b: F.group_norm(x, 2, w, b), (3, 4, 5, 6), (4,), (4,)),
     "pool": (lambda x: F.max_pool2d(F.relu(x), 2) * 3, (2, 3, 9, 8)),
 }
 
@@ -148,3 +152,18 @@ def test_several_outputs_and_unused_ones():
     a, b, c = run(x)
     (a.sum() + b).backward()
     np.testing.assert_allclose(x.grad.numpy(), np.exp(x.detach().numpy()) + np.cos(x.detach().numpy()), rtol=1e-5)
+
+
+def test_dropout_draws_what_eager_draws():
+    results = []
+    for compiled in (True, False):
+        torch.manual_seed(3)
+        x = wrap(np.ones((40, 50), np.float32)).requires_grad_()
+        function = lambda x: F.dropout(F.dropout(x * 2, 0.3).sin(), 0.5)  # noqa: E731 (both must run one function)
+        run = torch.compile(function, backend=lower) if compiled else function
+        for _ in range(3):
+            y = run(x)
+            y.sum().backward()
+        results.append((y.detach().numpy(), x.grad.numpy()))
+    for a, b in zip(*results):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
