@@ -100,10 +100,14 @@ def in_place(planner: fuse.Planner, number: int, array: Array, name: str, buffer
     if name not in sources(planner, number):
         return True
     kernel = fuse.build(planner, number, buffers)
-    if len(kernel.stages) > 1 or kernel.stages[0].loops:
-        return False
+    homes = [at for at, stage in enumerate(kernel.stages) for store in stage.stores if store.buffer == buffers[array]]
     written = [store.index for stage in kernel.stages for store in stage.stores if store.buffer == buffers[array]]
-    for expr in walk([root for stage in kernel.stages for root in stage.roots]):
-        if isinstance(expr, Fetch) and expr.buffer == name or isinstance(expr, Load) and expr.buffer == name and [expr.index] != written:
-            return False
+    for at, stage in enumerate(kernel.stages):
+        for expr in walk(stage.roots):
+            if isinstance(expr, Fetch) and expr.buffer == name:
+                return False
+            if isinstance(expr, Load) and expr.buffer == name:
+                # Within a row's loops the same place may be read again after it was written.
+                if [expr.index] != written or at > homes[0] or len(kernel.stages) > 1 and stage.loops:
+                    return False
     return True
