@@ -32,7 +32,7 @@ def avg_pool(make: Maker, input: Array, size: Any, kernel: Any, stride: Any, pad
 @rule("avg_pool_backward")
 def avg_pool_backward(make: Maker, grad: Array, shape: Any, size: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool,
                       override: Any) -> Array:
-    n, lead, shape = len(kernel), len(shape) - len(kernel), tuple(shape)
+    lead, shape = len(shape) - len(kernel), tuple(shape)
     if builtins.any(padding) or tuple(kernel) != tuple(stride) or builtins.any(o * k > m for o, k, m in zip(size, kernel, shape[lead:])):
         raise Unsupported("windows that overlap")
     part = make.float_point("div", grad, divisor(shape[lead:], size, kernel, stride, padding, count_include_pad, override))
