@@ -22,8 +22,8 @@ from ..core import devices, dtypes
 from ..core.size import Size
 from ..tensor import Tensor
 from .guards import Guards
-from .instructions import Defaults
 from .machine import NULL, Break
+from .native import Defaults
 from .sources import Source, Sources
 
 

@@ -2,7 +2,7 @@
 
 `Machine` runs code for real, with Python's own operations; `trace.Tracer` overrides the operations and so captures.
 A frame is plain data, so a function can be left at any instruction and taken up again there (`points.py`).
-Read `Machine.run` first; the instructions are in `instructions.py`, the operations they call are the methods here.
+Read `Machine.run` first; the instructions are in `instructions.py` and `control.py`, the operations they call are the methods here.
 """
 
 import builtins

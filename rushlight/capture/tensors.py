@@ -109,6 +109,7 @@ class Tensors(Calls):
         self.recorded = present_modes()
         self.recorded_ops = 0
         self.tensor_attributes: dict[int, tuple] = {}
+        self.snapshots: dict[tuple, Any] = {}  # of optimizers
         self.apart: list[Source] = []  # inputs that are different tensors
         self.last_placeholder: Node | None = None
 

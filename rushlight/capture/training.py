@@ -4,6 +4,7 @@ The stand-ins have real histories, so the leaves of a loss are found by running 
 `.grad` effects; optimizers run their rule on tensors.  Read `backward` first.
 """
 
+from operator import is_
 from typing import Any
 
 from ..autograd import api
@@ -12,6 +13,7 @@ from ..autograd.recorded import leaf_gradients
 from ..core import modes
 from ..nn.module import Module
 from ..ops import zeros_like
+from ..optim.arithmetic import TENSORS
 from ..optim.blocks import is_first
 from ..optim.optimizer import Optimizer, evaluate
 from ..optim.pointwise import PointwiseOptimizer
@@ -48,7 +50,7 @@ def refuse(reason: str) -> Break:
 
 def backward(self: Any, roots: list, gradients: list, given: dict) -> None:
     """Record the gradients of the leaves and add them to their `.grad`."""
-    if given.get("create_graph") or given.get("inputs") is not None or self.policy.any_dynamic:
+    if given.get("create_graph") or given.get("inputs") is not None :
         raise refuse("backward with these arguments acts on the recorded history")
     leaves = leaves_of(self, roots)
     found = differentiate(self, roots, gradients, leaves, bool(given.get("retain_graph")))
@@ -114,7 +116,73 @@ def forget_gradients(self: Any, params: Any) -> None:
         self.set_tensor_attribute(param, "grad", None)
 
 
+class Snapshot:
+    """An optimizer's parameters and state tensors as a trace found them."""
+
+    def __init__(self, optimizer: Any, with_state: bool):
+        self.groups = [list(group["params"]) for group in optimizer.param_groups]
+        self.table = optimizer.state
+        self.states = None
+        if with_state:
+            found = [(param, optimizer.state.get(param)) for params in self.groups for param in params]
+            self.states = [(param, state, None if state is None else [*state.values()]) for param, state in found]
+
+    def __call__(self, optimizer: Any) -> bool:
+        """Whether the optimizer still holds the same objects."""
+        groups = optimizer.param_groups
+        if len(groups) != len(self.groups):
+            return False
+        for group, kept in zip(groups, self.groups):
+            params = group["params"]
+            if len(params) != len(kept) or not all(map(is_, params, kept)):
+                return False
+        if self.states is not None:
+            table = optimizer.state
+            if table is not self.table:
+                return False
+            for param, state, values in self.states:
+                if table.get(param) is not state:
+                    return False
+                if values is not None and not (len(state) == len(values) and all(map(is_, state.values(), values))):
+                    return False
+        return True
+
+
+def guarded(self: Any, optimizer: Any, with_state: bool) -> bool:
+    """Guard that the optimizer's tensors stay the same objects; False where it was made inside."""
+    source = self.source_of(optimizer)
+    if source is None or id(optimizer) in self.attributes:
+        return False
+    key = id(optimizer), with_state
+    if key not in self.snapshots:
+        made = self.snapshots[key] = Snapshot(optimizer, with_state)
+        what = "parameters and state" if with_state else "parameters"
+        self.guards.add("optimizer", source, "{0}({v})", made, words=f"{source.name} has the same {what}")
+    return True
+
+
+def parameter(self: Any, raw: Any, name: str) -> Any:
+    return self.load(self.sources.const(raw, name), raw)
+
+
+def state_tensor(self: Any, raw: Any, name: str) -> Any:
+    """A tensor of an optimizer's state, known to be this object; the program looks at its layout."""
+    known = self.known.get(id(raw))
+    if known is not None:
+        return known.value
+    source = self.sources.const(raw, name)
+    node = self.placeholder(source)
+    traced = self.trace_of(node, self.copy_of(raw))
+    traced.source, traced.real = source, raw
+    self.inputs.append(traced)
+    return self.register(raw, traced, source)
+
+
 def optimizer_params(self: Any, optimizer: Any) -> list:
+    if guarded(self, optimizer, False):
+        name = self.source_of(optimizer).name
+        return [parameter(self, param, f"{name}.params[{i}]") for i, param in enumerate(
+            param for group in optimizer.param_groups for param in group["params"])]
     groups = self.value(self.getattr(optimizer, "param_groups"))
     return [param for group in groups for param in self.value(self.getitem(self.value(group), "params"))]
 
@@ -151,7 +219,52 @@ def recorded_step(self: Any, closure: Any = None) -> Any:
 def optimizer_step(self: Any, args: tuple, kwargs: dict) -> Any:
     optimizer = self.value(args[0])
     make_state(optimizer)
-    return self.follow(recorded_step, args, kwargs)
+    if len(args) > 1 or kwargs or not simple(optimizer) or not guarded(self, optimizer, True):
+        return self.follow(recorded_step, args, kwargs)
+    name = self.source_of(optimizer).name
+    groups = self.value(self.getattr(optimizer, "param_groups"))
+    number = 0
+    with modes.no_grad():
+        for at, raw_group in enumerate(optimizer.param_groups):
+            group = self.value(self.getitem(groups, at))
+            layout = optimizer._layout(raw_group)
+            for raw in raw_group["params"]:
+                param = parameter(self, raw, f"{name}.params[{number}]")
+                number += 1
+                grad = self.value(self.tensor_attribute(param, "grad"))
+                if grad is None:
+                    continue
+                held = optimizer.state.get(raw, {}) if layout.names else {}
+                state = {key: state_tensor(self, held[key], f"{name}.state[{number - 1}].{key}") for key in layout.names}
+                self.follow(apply_rule, (optimizer, group, param, grad, state, layout, TENSORS), {})
+    return None
+
+
+def simple(optimizer: Any) -> bool:
+    """Whether all that a step does is the rule, on real numbers, with a state that is there."""
+    if type(optimizer)._step_on_tensors is not PointwiseOptimizer._step_on_tensors:
+        return False
+    for group in optimizer.param_groups:
+        layout = optimizer._layout(group)
+        if group.get("differentiable") or group.get("capturable") or group.get("fused"):
+            return False
+        for param in group["params"]:
+            state = optimizer.state.get(param) or {}
+            if param.is_complex() or layout.names and param._requires_grad and any(name not in state for name in layout.names):
+                return False
+    return True
+
+
+def apply_rule(optimizer: Any, group: Any, param: Any, grad: Any, state: dict, layout: Any, k: Any) -> None:
+    """One parameter's step, as `PointwiseOptimizer._step_on_tensors` has it."""
+    coefficients, numbers = optimizer._coefficients(group, {name: state[name] for name in layout.numbers}, False)
+    live = {name: state[name] for name in layout.slots}
+    value = optimizer._rule(k, param, -grad if group["maximize"] else grad, live, coefficients)
+    param.copy_(value)
+    for name, slot in live.items():
+        state[name].copy_(slot)
+    for name, number in numbers.items():
+        state[name].copy_(number)
 
 
 def make_state(optimizer: Any) -> None:

@@ -10,9 +10,9 @@ from types import FunctionType
 from typing import Any
 
 from ..capture.bytecode import decode
-from ..capture.instructions import Native
 from ..capture.loading import Uncapturable
 from ..capture.machine import NULL, Frame
+from ..capture.native import Native
 from ..capture.points import Continue, FrameState, Point, Points
 from ..capture.rebuild import NATIVE
 from ..capture.sources import find_value

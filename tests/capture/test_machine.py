@@ -7,8 +7,8 @@ import types
 import pytest
 
 from rushlight.capture.bytecode import decode
-from rushlight.capture.instructions import Native
 from rushlight.capture.machine import Break, Frame, bind
+from rushlight.capture.native import Native
 
 
 class Following(Native):

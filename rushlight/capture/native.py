@@ -1,0 +1,85 @@
+"""The machines made of the instructions: `Defaults`, which tracers override, and `Native`, which runs frames for real."""
+
+from types import CellType, FunctionType
+from typing import Any
+
+from . import control
+from .instructions import METHOD_NULL_FIRST, TABLE
+from .machine import NULL, Generator, Machine
+
+assert control  # its instructions enter the table when it is imported
+
+
+class Defaults(Machine):
+    """The operations that only instructions use."""
+
+    table = TABLE
+    generator_class = Generator
+
+    def key(self, value: Any) -> Any:
+        return value
+
+    def kind_of(self, value: Any) -> type:
+        return type(self.value(value))
+
+    def call_plain(self, function: Any, *args: Any) -> Any:
+        return self.call(function, args, {})
+
+    def iterable(self, value: Any) -> bool:
+        return hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__")
+
+    def mapping(self, value: Any, words: str = "") -> dict:
+        if not hasattr(value, "keys"):
+            raise TypeError(f"{words or 'object is not a mapping'}, not {type(value).__name__}" if words else
+                            f"'{type(value).__name__}' object is not a mapping")
+        return dict(value)
+
+    def unpack_some(self, value: Any, limit: int) -> list:
+        """At most `limit` items: a sequence that goes on for ever is not read to its end."""
+        try:
+            iterator = self.iter(value)
+        except TypeError:
+            if self.iterable(value):
+                raise
+            raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object") from None
+        items = []
+        while len(items) < limit:
+            try:
+                items.append(self.next(iterator))
+            except StopIteration:
+                break
+        return items
+
+    def make_generator(self, frame: Any) -> Any:
+        from_machine = self.generator_class(self, frame)
+        frame.generator = from_machine
+        return from_machine
+
+    def set_function(self, function: Any, flag: int, value: Any) -> None:
+        if flag == 1:
+            function.__defaults__ = value
+        elif flag == 2:
+            function.__kwdefaults__ = value
+        elif isinstance(value, tuple):
+            function.__annotations__ = dict(zip(value[::2], value[1::2]))
+        else:
+            function.__annotations__ = value
+
+    def make_function(self, code: Any, frame: Any, closure: Any = None) -> Any:
+        if closure is None and code.co_freevars:  # 3.13 gives the cells in an instruction of their own
+            closure = tuple(CellType() for _ in code.co_freevars)
+        return FunctionType(code, frame.globals, code.co_name, None, closure)
+
+
+
+class Native(Defaults):
+    """Runs frames with Python's own operations: what is left when a frame cannot be captured from its middle on."""
+
+    def deliver(self, frame: Any, value: Any) -> None:
+        """Give a frame that waits at a call the call's value."""
+        ins = frame.program.instructions[frame.pc]
+        if ins.op not in ("STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"):
+            frame.stack.append(value)
+            if ins.op == "LOAD_METHOD" and not METHOD_NULL_FIRST:
+                frame.stack.append(NULL)
+        frame.pc += 1
