@@ -105,7 +105,7 @@ def hardtanh_kernel(input, min_val, max_val):
     return np.minimum(np.maximum(input, min_val), max_val)
 
 
-@unary(hardtanh_kernel, lambda g, input, min_val, max_val: g * ((input > min_val) & (input < max_val)), node="HardtanhBackward0")
+@unary(hardtanh_kernel, lambda g, input, min_val, max_val: g * ~((input <= min_val) | (input >= max_val)), node="HardtanhBackward0")
 def _hardtanh(input, min_val, max_val): ...
 
 
@@ -129,7 +129,7 @@ def elu_kernel(input, alpha, scale, input_scale):
 
 @composite("")
 def elu_backward(g, input, alpha, scale, input_scale):
-    return where(input > 0, g * scale, g * (alpha * scale * input_scale) * exp(clamp_max(input, 0) * input_scale))
+    return where(input <= 0, g * (alpha * scale * input_scale) * exp(clamp_max(input, 0) * input_scale), g * scale)
 
 
 @unary(elu_kernel, lambda g, input, alpha, scale, input_scale: elu_backward(g, input, alpha, scale, input_scale),
@@ -294,7 +294,7 @@ def _hardsigmoid(input): ...
 
 
 @unary(lambda input, lambd: np.where((input >= -lambd) & (input <= lambd), 0, input).astype(input.dtype, copy=False),
-       lambda g, input, lambd: g * ((input < -lambd) | (input > lambd)), name="hardshrink_cpu", where="torch method nn")
+       lambda g, input, lambd: g * ~((input >= -lambd) & (input <= lambd)), name="hardshrink_cpu", where="torch method nn")
 def hardshrink(input, lambd=0.5):
     """input where it is outside [-lambd, lambd], else 0.
 
@@ -311,7 +311,7 @@ def softshrink_kernel(input, lambd):
     return np.where(np.isnan(input), input, input - np.minimum(np.maximum(input, -lambd), lambd))
 
 
-@unary(softshrink_kernel, lambda g, input, lambd: g * ((input < -lambd) | (input > lambd)), name="softshrink_check", where="nn out")
+@unary(softshrink_kernel, lambda g, input, lambd: g * ~((input >= -lambd) & (input <= lambd)), name="softshrink_check", where="nn out")
 def softshrink(input, lambd=0.5):
     """input moved towards 0 by lambd, 0 where it is closer than that.
 
@@ -322,7 +322,7 @@ def softshrink(input, lambd=0.5):
 
 
 @unary(lambda input, threshold, value: np.where(input <= threshold, input.dtype.type(value), input),
-       lambda g, input, threshold: g * (input > threshold), where="torch", node="ThresholdBackward0")
+       lambda g, input, threshold: g * ~(input <= threshold), where="torch", node="ThresholdBackward0")
 def threshold(input, threshold, value):
     """input where it is above threshold, else value.
 
