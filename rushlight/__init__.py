@@ -38,7 +38,7 @@ MODULES = {name: name for name in (
     "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed", "distributions", "export", "fft", "func", "jit", "linalg", "mps",
     "nn", "onnx", "optim", "random", "serialization", "serialize", "special", "static", "testing", "utils", "version", "xpu", "_dynamo", "hub",
     "sparse", "types",
-    "overrides", "mtia", "profiler", "fx", "masked", "return_types")}
+    "overrides", "mtia", "profiler", "fx", "masked", "return_types", "signal")}
 NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp",
          "is_autocast_enabled": "amp", "is_autocast_cpu_enabled": "amp", "get_autocast_dtype": "amp", "set_autocast_enabled": "amp",

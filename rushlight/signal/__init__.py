@@ -1,0 +1,2 @@
+"""`torch.signal`: window functions, in `windows`."""
+from . import windows
