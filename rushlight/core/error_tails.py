@@ -72,7 +72,7 @@ def erfinv64(y):
     logarithm = np.log(rest * (1 + inside))
     part = 2 / (np.pi * 0.147) + logarithm / 2
     x = np.sqrt(np.sqrt(part * part - logarithm / 0.147) - part)
-    for _ in range(3):
+    for _ in range(2):
         gap = np.where(inside < 0.5, erf(x) - inside, rest - erfc64(x))
         step = gap * ROOT_PI / 2 / exp_square(x)
         x = x - step / (1 + x * step)

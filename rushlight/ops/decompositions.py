@@ -8,7 +8,7 @@ import numpy as np
 from ..core.errors import LinAlgError
 from ..tensor import wrap
 from .aggregation import finish
-from .matrix_checks import SINGULAR, mh, named, need_float, need_matrix, need_square, refuse
+from .matrix_checks import SINGULAR, mh, named, need_float, need_matrix, need_square, quiet, refuse
 from .record import composite, primitive
 from .triangular import flat_batch
 
@@ -77,7 +77,7 @@ def eigh_grad(gs, out):
     return vectors @ middle @ mh(vectors)
 
 
-@primitive(outputs=2, returns=("eigenvalues", "eigenvectors"), dtype="kernel", where="", complex_rule=True, kernel=eigh_kernel,
+@primitive(outputs=2, returns=("eigenvalues", "eigenvectors"), dtype="kernel", where="", complex_rule=True, kernel=quiet(eigh_kernel),
            grad=dict(input=lambda gs, out: eigh_grad(gs, out)))
 def _linalg_eigh(input, UPLO): ...
 
@@ -141,7 +141,7 @@ def eig_grad(gs, out):
     return _linalg_solve(mh(vectors), middle @ mh(vectors))
 
 
-@primitive(outputs=2, returns=("eigenvalues", "eigenvectors"), dtype="kernel", where="", complex_rule=True, kernel=eig_kernel,
+@primitive(outputs=2, returns=("eigenvalues", "eigenvectors"), dtype="kernel", where="", complex_rule=True, kernel=quiet(eig_kernel),
            grad=dict(input=lambda gs, out: eig_grad(gs, out)))
 def _linalg_eig(input): ...
 
@@ -230,7 +230,7 @@ def svd_grad(gs, out, input_shape):
     return result
 
 
-@primitive(outputs=3, returns=("U", "S", "Vh"), dtype="kernel", where="", complex_rule=True, kernel=svd_kernel,
+@primitive(outputs=3, returns=("U", "S", "Vh"), dtype="kernel", where="", complex_rule=True, kernel=quiet(svd_kernel),
            grad=dict(input=lambda gs, out, input_shape: svd_grad(gs, out, input_shape)))
 def _linalg_svd(input, full_matrices): ...
 
@@ -246,7 +246,7 @@ def singular_values_kernel(input):
         raise LinAlgError("linalg.svd: " + SINGULAR["converge"].format("singular values")) from None
 
 
-@primitive(dtype="kernel", where="", node="LinalgSvdBackward0", complex_rule=True, kernel=singular_values_kernel,
+@primitive(dtype="kernel", where="", node="LinalgSvdBackward0", complex_rule=True, kernel=quiet(singular_values_kernel),
            grad=dict(input=lambda g, input: svd_grad((None, g, None), _linalg_svd(input, False), input.shape)))
 def _singular_values(input): ...
 
@@ -349,7 +349,7 @@ def qr_grad(gs, out, input, mode):
     return result
 
 
-@primitive(outputs=2, returns=("Q", "R"), where="", complex_rule=True, kernel=qr_kernel,
+@primitive(outputs=2, returns=("Q", "R"), where="", complex_rule=True, kernel=quiet(qr_kernel),
            grad=dict(input=lambda gs, out, input, mode: qr_grad(gs, out, input, mode)))
 def _linalg_qr(input, mode): ...
 
@@ -438,7 +438,7 @@ def cholesky_grad(g, out, upper):
     return _linalg_solve_triangular(factor, half, False, False, False)
 
 
-@primitive(where="", node="LinalgCholeskyExBackward0", complex_rule=True, kernel=cholesky_kernel,
+@primitive(where="", node="LinalgCholeskyExBackward0", complex_rule=True, kernel=quiet(cholesky_kernel),
            grad=dict(input=lambda g, out, upper: cholesky_grad(g, out, upper)))
 def _linalg_cholesky(input, upper): ...
 

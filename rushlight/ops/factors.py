@@ -9,7 +9,7 @@ from ..core.size import product
 from ..tensor import wrap
 from .aggregation import finish
 from .dispatch import scalar_name
-from .matrix_checks import counting, mh, named, need_float, need_matrix, need_same_dtype, need_square, refuse
+from .matrix_checks import counting, mh, named, need_float, need_matrix, need_same_dtype, need_square, quiet, refuse
 from .record import composite, primitive
 from .triangular import apply_householder, factor_ldl, factor_lu, flat_batch, householder_columns, permutation_of
 
@@ -72,7 +72,7 @@ def permutation_matrix(pivots, rows, dtype):
     return (np.arange(rows)[:, None] == order[..., None, :]).astype(dtype)
 
 
-@primitive(outputs=3, returns=("P", "L", "U"), differentiable=(1, 2), where="", complex_rule=True, kernel=lu_kernel,
+@primitive(outputs=3, returns=("P", "L", "U"), differentiable=(1, 2), where="", complex_rule=True, kernel=quiet(lu_kernel),
            grad=dict(input=lambda gs, out: lu_grad(gs[1], gs[2], *out)))
 def _linalg_lu(input): ...
 
@@ -91,7 +91,7 @@ def packed_lu_grad(g, packed, pivots):
 
 
 @primitive(outputs=2, returns=("LU", "pivots"), dtype=("first", dtypes.int32), differentiable=(0,), where="", complex_rule=True,
-           node="LinalgLuFactorExBackward0", kernel=lambda input: factor_lu(input)[:2],
+           node="LinalgLuFactorExBackward0", kernel=quiet(lambda input: factor_lu(input)[:2]),
            grad=dict(input=lambda gs, out: packed_lu_grad(gs, *out)))
 def _lu_factor(input): ...
 

@@ -14,6 +14,14 @@ def mh(x):
     return conj(x).mT
 
 
+def quiet(kernel):
+    """The kernel without NumPy's warnings, which come from NumPy's own frames here."""
+    def silent(*arguments):
+        with np.errstate(all="ignore"):
+            return kernel(*arguments)
+    return silent
+
+
 def counting(start, stop, step):
     """Python's range, in rules, where that name means the op."""
     return range(start, stop, step)

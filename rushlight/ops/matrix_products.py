@@ -10,7 +10,7 @@ from .aggregation import finish
 from .contraction import matmul
 from .dispatch import scalar_name
 from .joining import cat
-from .matrix_checks import mh, need_float, need_same_dtype, need_square, refuse
+from .matrix_checks import mh, need_float, need_same_dtype, need_square, quiet, refuse
 from .record import composite, primitive
 from .shaping import diagonal
 from .solvers import inverse_with_info, linalg_solve
@@ -124,7 +124,7 @@ def exponential_grad(g, input):
     return _linalg_matrix_exp(cat([above, below], -2))[..., :size, size:]
 
 
-@primitive(where="", node="LinalgMatrixExpBackward0", complex_rule=True, kernel=exponential_kernel,
+@primitive(where="", node="LinalgMatrixExpBackward0", complex_rule=True, kernel=quiet(exponential_kernel),
            grad=dict(input=lambda g, input: exponential_grad(g, input)))
 def _linalg_matrix_exp(input): ...
 
@@ -226,7 +226,7 @@ def cross_kernel(input, other, dim):
     return np.ascontiguousarray(np.moveaxis(result, 0, dim))
 
 
-@primitive(tensors=("input", "other"), where="", node="LinalgCrossBackward0", complex_rule=True, kernel=cross_kernel,
+@primitive(tensors=("input", "other"), where="", node="LinalgCrossBackward0", complex_rule=True, kernel=quiet(cross_kernel),
            grad=dict(input=lambda g, input_shape, other, dim: summed_to(_linalg_cross(conj(other), g, dim), input_shape),
                      other=lambda g, input, other_shape, dim: summed_to(_linalg_cross(g, conj(input), dim), other_shape)))
 def _linalg_cross(input, other, dim): ...

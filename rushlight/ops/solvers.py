@@ -11,7 +11,7 @@ from ..core.size import broadcast_shapes
 from ..tensor import Tensor, wrap
 from .aggregation import finish
 from .dispatch import scalar_name
-from .matrix_checks import counting, each, mh, named, need_float, need_matrix, need_same_dtype, need_square, refuse
+from .matrix_checks import counting, each, mh, named, need_float, need_matrix, need_same_dtype, need_square, quiet, refuse
 from .pointwise import where
 from .record import composite, primitive
 from .triangular import factor_lu, permutation_of, substitute, take_rows
@@ -39,7 +39,7 @@ def inverse_kernel(input):
         return each(one_inverse, [input], 1)
 
 
-@primitive(where="", node="LinalgInvExBackward0", complex_rule=True, kernel=inverse_kernel, grad=dict(input=lambda g, out: -(mh(out) @ g @ mh(out))))
+@primitive(where="", node="LinalgInvExBackward0", complex_rule=True, kernel=quiet(inverse_kernel), grad=dict(input=lambda g, out: -(mh(out) @ g @ mh(out))))
 def _linalg_inv(input): ...
 
 
@@ -114,7 +114,7 @@ def summed_to(g, shape):
     return g if tuple(g.shape) == tuple(shape) else sum_to_size(g, shape)
 
 
-@primitive(tensors=("A", "B"), where="", node="LinalgSolveExBackward0", dtype="kernel", complex_rule=True, kernel=solve_kernel,
+@primitive(tensors=("A", "B"), where="", node="LinalgSolveExBackward0", dtype="kernel", complex_rule=True, kernel=quiet(solve_kernel),
            grad=dict(A=lambda g, A, out: summed_to(-(_linalg_solve(mh(A), g) @ mh(out)), A.shape),
                      B=lambda g, A, B_shape: summed_to(_linalg_solve(mh(A), g), B_shape)))
 def _linalg_solve(A, B): ...
@@ -197,7 +197,7 @@ def triangle_grad(g, A, out, upper, left, unitriangular):
     return summed_to(part, A.shape)
 
 
-@primitive(tensors=("A", "B"), where="", node="LinalgSolveTriangularBackward0", dtype="kernel", complex_rule=True, kernel=triangular_kernel,
+@primitive(tensors=("A", "B"), where="", node="LinalgSolveTriangularBackward0", dtype="kernel", complex_rule=True, kernel=quiet(triangular_kernel),
            grad=dict(A=lambda g, A, out, upper, left, unitriangular: triangle_grad(g, A, out, upper, left, unitriangular),
                      B=lambda g, A, B_shape, upper, left, unitriangular: summed_to(
                          _linalg_solve_triangular(mh(A), g, not upper, left, unitriangular), B_shape)))
@@ -385,7 +385,7 @@ def cofactors(input):
     return stack(rows, -2)
 
 
-@primitive(where="", node="LinalgDetBackward0", complex_rule=True, kernel=lambda input: np.asarray(np.linalg.det(input)),
+@primitive(where="", node="LinalgDetBackward0", complex_rule=True, kernel=quiet(lambda input: np.asarray(np.linalg.det(input))),
            grad=dict(input=lambda g, input, out: det_grad(g, input, out)))
 def _linalg_det(input): ...
 
@@ -431,7 +431,7 @@ def slogdet_kernel(input):
     return np.asarray(sign), np.asarray(size)
 
 
-@primitive(outputs=2, returns=("sign", "logabsdet"), dtype="kernel", where="", complex_rule=True, kernel=slogdet_kernel,
+@primitive(outputs=2, returns=("sign", "logabsdet"), dtype="kernel", where="", complex_rule=True, kernel=quiet(slogdet_kernel),
            grad=dict(input=lambda gs, out, input: slogdet_grad(gs, out, input)))
 def _linalg_slogdet(input): ...
 
@@ -520,7 +520,7 @@ def pinv_grad(g, input, out):
     return result + turned @ (second - (second @ out) @ input)
 
 
-@primitive(where="", node="LinalgPinvBackward0", complex_rule=True, kernel=pinv_kernel, grad=dict(input=lambda g, input, out: pinv_grad(g, input, out)))
+@primitive(where="", node="LinalgPinvBackward0", complex_rule=True, kernel=quiet(pinv_kernel), grad=dict(input=lambda g, input, out: pinv_grad(g, input, out)))
 def _linalg_pinv(input, atol, rtol, hermitian): ...
 
 
@@ -591,7 +591,7 @@ def linalg_matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, ou
            grad=dict(A=lambda g, A, B, atol, rtol: pinv_grad(g @ mh(B), A, _linalg_pinv(A, atol, rtol, False)),
                      B=lambda g, A, atol, rtol: mh(_linalg_pinv(A, atol, rtol, False)) @ g))
 def _linalg_lstsq(A, B, atol, rtol):
-    return pinv_kernel(A, atol, rtol, False) @ B
+    return quiet(pinv_kernel)(A, atol, rtol, False) @ B
 
 
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")

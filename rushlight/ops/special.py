@@ -383,7 +383,12 @@ def sinc_grad(g, input):
     return g * where(zero, zeros_like(slope), slope)
 
 
-@pointwise(np.sinc, promote="float", where=PLACES, grad=dict(input=lambda g, input: sinc_grad(g, input)))
+def sinc_kernel(input):
+    with np.errstate(all="ignore"):
+        return np.sinc(input)
+
+
+@pointwise(sinc_kernel, promote="float", where=PLACES, grad=dict(input=lambda g, input: sinc_grad(g, input)))
 def sinc(input):
     """sin(pi input) / (pi input), 1 at 0.
 
