@@ -23,6 +23,7 @@ from ..compile.policy import explain_break, source_line
 from ..core import modes
 from ..core.generator import default_generator
 from ..core.pytree import children_of, tree_map
+from ..nn.module import Module
 from ..optim.pointwise import PointwiseOptimizer
 from ..tensor import Tensor, wrap
 from .program import gradients
@@ -188,7 +189,7 @@ class ExportTracer(Tracer):
                 return value.stand_in.item()  # raises
             return self.call_op(Tensor.reshape, (self.call_op(Tensor.detach, (value,), {}), ()), {})
         if isinstance(function, FunctionType) and (str(function.__module__).startswith("rushlight.ops.") and name_of(function) is None or any(
-                hasattr(self.value(arg), "named_parameters") for arg in (*args, *kwargs.values()))):
+                isinstance(self.value(arg), Module) for arg in (*args, *kwargs.values()))):
             return self.value(self.follow(function, args, kwargs))  # a part of ours that is no op, or a module as an argument
         before, self.counted = self.counted, counted_dim(name, args, kwargs)
         try:

@@ -88,6 +88,20 @@ def test_sizes_reach_the_outputs():
     assert flat.shape == (10,) and number == 11
 
 
+@pytest.mark.parametrize("forward", [
+    lambda self, x: x.reshape(x.shape[0], -1), lambda self, x: x.view(-1, x.size(0)).t(), lambda self, x: torch.zeros(x.shape[0], 3) + 1,
+    lambda self, x: x[:, : x.shape[1] // 2], lambda self, x: torch.cat([x, x[: x.shape[0] - 1]]), lambda self, x: x.expand(2, *x.shape),
+    lambda self, x: x.sum() / x.shape[0], lambda self, x: torch.arange(x.shape[0]), lambda self, x: x.flatten() if x.dim() > 1 else x,
+    lambda self, x: torch.ones(x.numel()), lambda self, x: torch.stack([x, x]).chunk(2, 2)[0], lambda self, x: (x.shape[0], x)[1]])
+def test_sizes_in_use(forward):
+    """Programs with sizes of their inputs inside are exported for all sizes, and compute what the module computes."""
+    module = module_of(forward)
+    program = export(module, (torch.arange(12.0).reshape(2, 6),), dynamic_shapes={"x": {0: Dim("rows", min=1)}})
+    for rows in (1, 2, 5):
+        x = torch.randn(rows, 6)
+        assert torch.equal(program(x), module(x))
+
+
 def test_bad_declarations():
     with pytest.raises(AssertionError, match="inconsistent min=5, max=2"):
         Dim("b", min=5, max=2)

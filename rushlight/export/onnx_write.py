@@ -1,0 +1,258 @@
+"""Exported programs as ONNX models: one rule per op in a table, what has no rule is taken apart into ops that have one.
+
+The onnx package is loaded when `export` is called; it is an optional extra.  Read `Writer.node` first, then a rule.
+"""
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.pytree import tree_flatten
+from ..graph import Node
+from ..tensor import Tensor
+from .onnx_apart import APART
+from .program import ExportedProgram, switch_mode
+from .signature import InputKind
+from .static_function import finished
+from .static_graph import UNKNOWN, Graph
+from .targets import name_of
+
+OPSET = 20
+TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11, "uint16": 4,
+         "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16}
+RULES: dict[str, Callable] = {}
+# Primitives that are a form of another op.
+SAME = {"sum_dims": "sum", "mean_dims": "mean", "sum_all": "sum", "mean_all": "mean", "pow_scalar": "pow", "pow_tensor": "pow", "rrelu_fixed": "rrelu",
+        "amax_all": "amax", "view": "reshape", "unsafe_view": "reshape", "clamp_numbers": "clamp", "bmm_batch": "bmm", "slice_index": "getitem",
+        "length": "sqrt", "squeeze_one": "squeeze", "conv": "convolution"}
+
+
+class Value:
+    """A value of the ONNX graph: its name, dtype and example shape."""
+
+    __slots__ = ("name", "dtype", "shape")
+
+    def __init__(self, name: str, dtype: Any, shape: tuple):
+        self.name, self.dtype, self.shape = name, dtype, shape
+
+
+def rule(*names: str) -> Callable:
+    """Register a rule: (writer, *args, **kwargs) -> Value, with the arguments of the op."""
+    def register(function: Callable) -> Callable:
+        for name in names:
+            RULES[name] = function
+        return function
+    return register
+
+
+class Writer:
+    """Collects ONNX nodes and initializers."""
+
+    def __init__(self, onnx: Any):
+        self.onnx = onnx
+        self.nodes: list = []
+        self.initializers: dict[str, Any] = {}
+        self.count = 0
+        self.open: list[str] = []  # the ops that are being taken apart
+
+    # -- making nodes ------------------------------------------------------------------------------------------------
+
+    def emit(self, kind: str, inputs: list, dtype: Any, shape: tuple, outputs: int = 1, **attributes: Any) -> Any:
+        """One ONNX node; inputs are Values, names or None."""
+        self.count += 1
+        names = [f"{kind.lower()}_{self.count}" + (f"_{at}" if outputs > 1 else "") for at in range(outputs)]
+        texts = ["" if item is None else item if isinstance(item, str) else item.name for item in inputs]
+        while texts and not texts[-1]:  # some runtimes crash on an empty name at the end
+            texts.pop()
+        self.nodes.append(self.onnx.helper.make_node(kind, texts, names, name=names[0], **attributes))
+        values = [Value(name, dtype, shape) for name in names]
+        return values[0] if outputs == 1 else values
+
+    def constant(self, value: Any, dtype: Any) -> Value:
+        """An initializer."""
+        array = np.asarray(value, dtype.numpy)
+        self.count += 1
+        name = f"constant_{self.count}"
+        self.initializers[name] = self.onnx.numpy_helper.from_array(array, name)
+        return Value(name, dtype, array.shape)
+
+    def ints(self, values: Any) -> Any:
+        """A list of sizes, some of which may be values of the graph, as one int64 tensor."""
+        values = list(values) if isinstance(values, (list, tuple)) else [values]
+        if not any(isinstance(item, Value) for item in values):
+            return self.constant(values, dtypes.int64)
+        one = self.constant([1], dtypes.int64)
+        parts = [self.emit("Reshape", [item, one], dtypes.int64, (1,)) if isinstance(item, Value) else self.constant([item], dtypes.int64) for item in values]
+        return self.emit("Concat", parts, dtypes.int64, (len(parts),), axis=0)
+
+    def cast(self, value: Any, dtype: Any) -> Value:
+        if not isinstance(value, Value):
+            return self.constant(value, dtype)
+        return value if value.dtype is dtype else self.emit("Cast", [value], dtype, value.shape, to=TYPES[dtype.name])
+
+    # -- one node of the program -------------------------------------------------------------------------------------
+
+    def node(self, name: str, args: list, kwargs: dict, result: Any, function: Any) -> Any:
+        """The value of a call of an op; `result`: example of what it gives."""
+        private = name.rpartition(".")[2]
+        plain = private.lstrip("_")
+        plain = SAME.get(plain, plain)
+        found = RULES.get(private) or RULES.get(plain)
+        self.result = result
+        if found is not None:
+            try:
+                return found(self, *args, **kwargs)
+            except Unsupported:
+                pass
+        return self.apart(plain, args, kwargs, APART.get(plain, function))
+
+    def out(self) -> tuple[Any, tuple]:
+        """Dtype and shape of the op's result."""
+        return self.result.dtype, tuple(self.result.shape)
+
+    def apart(self, name: str, args: list, kwargs: dict, function: Any) -> Any:
+        """Take an op apart into primitives, by running it on values of a static graph."""
+        if name in self.open and name not in APART or len(self.open) > 20:
+            raise NotImplementedError(f"onnx.export: the op {name}")
+        self.open.append(name)
+        graph, outer = Graph(), {}
+
+        def stand(value: Any) -> Any:
+            if isinstance(value, Value):
+                key = f"in_{len(outer)}"
+                node = graph.nodes.create_node("placeholder", key, name=key)
+                outer[node.name] = value
+                graph.unknown = graph.unknown or any(size and size % UNKNOWN == 0 for size in value.shape)
+                return graph.wrap(node, np.zeros(value.shape, value.dtype.numpy), value.dtype)
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(stand, value))
+            return value
+        with graph.as_default():
+            output = function(*map(stand, args), **{key: stand(value) for key, value in kwargs.items()})
+        leaves, _ = tree_flatten(output)
+        module = finished(graph, [graph.node_of(leaf) for leaf in leaves if isinstance(leaf, Tensor)])
+        meta = {node.name: node.meta.get("val") for node in graph.nodes.nodes}
+        env: dict = {}
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = outer[node.target]
+            elif node.op == "get_attr":
+                tensor = getattr(module, node.target)
+                env[node] = self.constant(tensor._array, tensor._dtype)
+            elif node.op == "output":
+                values = [env[item] for item in node.args[0]]
+                self.open.remove(name)
+                return values[0] if isinstance(output, Tensor) else type(output)(values)
+            else:
+                self.call(node, env, meta.get(node.name))
+        return None
+
+    def call(self, node: Node, env: dict, example: Any) -> None:
+        args = [resolve(item, env) for item in node.args]
+        kwargs = {key: resolve(item, env) for key, item in node.kwargs.items()}
+        if node.op == "call_method":
+            name, function = f"Tensor.{node.target}", getattr(Tensor, node.target)
+        else:
+            name, function = name_of(node.target), node.target
+        if node.target is switch_mode:
+            return
+        if name is None:
+            raise NotImplementedError(f"onnx.export: {node.target}")
+        env[node] = self.node(name, args, kwargs, example, function)
+
+
+class Unsupported(Exception):
+    """This rule does not cover these arguments; the op is taken apart instead."""
+
+
+def resolve(value: Any, env: dict) -> Any:
+    if isinstance(value, Node):
+        return env[value]
+    if isinstance(value, (list, tuple)):
+        return type(value)(resolve(item, env) for item in value)
+    if type(value) is slice:
+        return slice(*(resolve(item, env) for item in (value.start, value.stop, value.step)))
+    return value
+
+
+def export(program: Any, path: Any = None, *args: Any, opset_version: int = OPSET, **options: Any) -> Any:
+    """Write an exported program as an ONNX model; free sizes become named axes.
+
+    Args:
+        program: what `torch.export.export` returned; or a module, with its example inputs in `path`'s place as PyTorch has it:
+            `onnx.export(module, args, path, dynamic_shapes=...)`.
+        path: where to write; None only returns the model.
+
+    Returns the onnx ModelProto, which was checked. Raises NotImplementedError naming an op that ONNX cannot express,
+    ModuleNotFoundError if the onnx package is not installed.
+    """
+    if not isinstance(program, ExportedProgram):
+        build = importlib.import_module(".build", __package__)
+        inputs, path = path, args[0] if args else options.pop("f", None)
+        program = build.export(program, inputs if isinstance(inputs, tuple) else (inputs,), options.get("kwargs"),
+                               dynamic_shapes=options.get("dynamic_shapes"))
+    try:
+        onnx = importlib.import_module("onnx")
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("onnx.export needs the onnx package: pip install onnx") from None
+    importlib.import_module(".onnx_rules", __package__)
+    model = write(onnx, program, opset_version)
+    onnx.checker.check_model(model, full_check=True)
+    if path is not None:
+        onnx.save(model, os.fspath(path) if isinstance(path, (str, os.PathLike)) else path)
+    return model
+
+
+def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
+    """The ModelProto."""
+    writer, helper = Writer(onnx), onnx.helper
+    env: dict = {}
+    state = dict(zip((spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT), program.state_values()))
+    if program.graph_signature.mutated:
+        raise NotImplementedError(f"onnx.export: a program that writes to {', '.join(program.graph_signature.mutated)}: ONNX models have no state")
+    inputs = {}
+    waiting = iter(program.checks.inputs)
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            if node.name in state:
+                tensor = state[node.name]
+                writer.initializers[node.name] = onnx.numpy_helper.from_array(np.ascontiguousarray(tensor.detach()._array), node.name)
+                env[node] = Value(node.name, tensor._dtype, tuple(tensor._array.shape))
+                continue
+            item = next(waiting)
+            if not item.tensor:
+                env[node] = item.value
+                continue
+            env[node] = Value(item.name, item.dtype, tuple(node.meta["val"].shape))
+            inputs[node] = helper.make_tensor_value_info(item.name, TYPES[item.dtype.name], [size if type(size) is int else axis(program, size) for size in item.shape])
+        elif node.op == "output":
+            outputs = node.args[0]
+        elif node.op == "get_attr":
+            raise NotImplementedError("onnx.export: cond and while_loop")
+        else:
+            writer.call(node, env, node.meta.get("val"))
+    infos = []
+    for at, leaf in enumerate(outputs):
+        value = env[leaf] if isinstance(leaf, Node) else leaf
+        if not isinstance(value, Value):
+            continue
+        name = f"output_{at}"
+        writer.nodes.append(helper.make_node("Identity", [value.name], [name]))
+        infos.append(helper.make_tensor_value_info(name, TYPES[value.dtype.name], [None] * len(value.shape)))
+    graph = helper.make_graph(writer.nodes, "program", [info for node, info in inputs.items()], infos, list(writer.initializers.values()))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="rushlight")
+    model.ir_version = min(model.ir_version, 10)
+    return model
+
+
+def axis(program: ExportedProgram, size: tuple) -> str:
+    """The name of a free size."""
+    symbol, factor, offset = size
+    label = program.checks.symbols[symbol].label
+    label = label if label.isidentifier() else symbol
+    text = label if factor == 1 else f"{factor}*{label}"
+    return text + (f"+{offset}" if offset > 0 else f"-{-offset}" if offset else "")
