@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..ops import generate, record
-from . import fuse, llvm, pool, runtime
-from .arrays import Source
+from . import fuse, llvm, pool, program, runtime
+from .arrays import Source, contiguous
 from .emit import BLOCK, emit
 from .ir import Module
 from .make import Maker, Unsupported
@@ -26,6 +26,7 @@ ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there
 POINTS = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul "
                    "_div maximum minimum gelu_backward".split())
 ROWS = frozenset("_softmax _log_softmax _layer_norm softmax_backward log_softmax_backward layer_norm_backward".split())
+WHOLE = frozenset("_convolution conv_input conv_weight _conv_transpose".split())  # a program for each set of sizes
 _kernels: dict[tuple, Any] = {}
 _lock = threading.Lock()
 
@@ -67,17 +68,50 @@ class Kernel:
         found.parallel(found.address, self.address, frame, items, max(1, items // 16))
 
 
-def kernel(key: tuple) -> Kernel | None:
+def whole(name: str, arguments: tuple, dtype: str) -> runtime.Program:
+    """A program of one op for arrays of these sizes; an argument is ("array", shape) or what it is."""
+    make, operands, sources = Maker(), [], []
+    for argument in arguments:
+        if type(argument) is tuple and argument[:1] == ("array",):
+            sources.append(make.intern(Source, f"in{len(sources)}", argument[1], dtype, contiguous(argument[1]), 0))
+            operands.append(sources[-1])
+        else:
+            operands.append(argument)
+    result = RULES[name](make, *operands)
+    kind = np.dtype(dtype)
+    layouts = [(s.shape, tuple(n * kind.itemsize for n in s.strides), kind) for s in sources]
+    return program.compile_arrays(sources, [result], layouts)
+
+
+def attempt_whole(name: str, args: tuple) -> np.ndarray | None:
+    dtype, arguments, arrays = args[0].dtype, [], []
+    for arg in args:
+        if not isinstance(arg, np.ndarray):
+            arguments.append(arg)
+        elif arg.dtype != dtype or not arg.size:
+            return None
+        else:
+            arguments.append(("array", arg.shape))
+            arrays.append(arg)
+    try:
+        found = kernel((name, tuple(arguments), dtype.name))
+    except TypeError:  # an argument that cannot be hashed
+        return None
+    return None if found is None else found.call(*arrays)[0]
+
+
+def kernel(key: tuple) -> Any:
     """The kernel for a use, None while NumPy still serves (or always, where none can be made)."""
     found = _kernels.get(key, 0)
-    if type(found) is Kernel or found is None:
+    if type(found) is not int:
         return found
     with _lock:
         _kernels[key] = found + 1
         if found < USES or len(_kernels) > 512:
             return None
         try:
-            made = Kernel(*key) if llvm.available() and runtime.layout_is_known() else None
+            usable = llvm.available() and runtime.layout_is_known()
+            made = (whole(*key) if key[0] in WHOLE else Kernel(*key)) if usable else None
         except (Unsupported, llvm.CompileError, RuntimeError, ValueError, TypeError):
             made = None
         _kernels[key] = made
@@ -95,6 +129,8 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
     dtype = first.dtype
     if dtype.kind != "f" or dtype.itemsize < 4:
         return None
+    if name in WHOLE:
+        return attempt_whole(name, args)
     shape, arguments, arrays = first.shape, [], []
     by_rows = name in ROWS
     for arg in args:
@@ -166,6 +202,6 @@ def install() -> None:
     """From now on the generated eager functions send large arrays here."""
     generate.NAMES["on_all_cores"] = run
     generate.NAMES["LARGE"] = LARGE
-    for name in ("gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward"):
+    for name in ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward"):
         if name in record.RAW and name not in ORIGINAL:
             replace_backward(name)

@@ -68,3 +68,18 @@ def test_special_values():
         got = torch.exp(wrap(x))
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(got._array, np.exp(x), rtol=1e-6)
+
+
+def test_convolutions_and_their_gradients():
+    x = wrap(RNG.normal(size=(8, 8, 64, 64)).astype(np.float32)).requires_grad_()
+    w = wrap(RNG.normal(size=(16, 8, 3, 3)).astype(np.float32)).requires_grad_()
+    b = wrap(RNG.normal(size=16).astype(np.float32))
+    seen = []
+    for _ in range(4):
+        x.grad = w.grad = None
+        y = F.conv2d(x, w, b, padding=1)
+        y.sin().sum().backward()
+        seen.append([t.detach().numpy().copy() for t in (y, x.grad, w.grad)])
+    for first, last in zip(seen[0], seen[-1]):
+        np.testing.assert_allclose(first, last, rtol=2e-4, atol=2e-3)
+    assert any(key[0] == "_convolution" and type(made) is not int for key, made in eager._kernels.items())
