@@ -5,10 +5,13 @@ The kernels on arrays are in triangular.py.  Read `lu_grad` first.
 import numpy as np
 
 from ..core import dtypes
+from ..core.modes import grad_enabled
 from ..core.size import product
 from ..tensor import wrap
 from .aggregation import finish
+from .contraction import matmul
 from .dispatch import scalar_name
+from .joining import cat
 from .matrix_checks import counting, mh, named, need_float, need_matrix, need_same_dtype, need_square, quiet, refuse
 from .record import composite, primitive
 from .triangular import apply_householder, factor_ldl, factor_lu, flat_batch, householder_columns, permutation_of
@@ -398,7 +401,7 @@ def orgqr(input, tau, *, out=None):
 
 @composite("torch method")
 def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
-    """Q @ other (or other @ Q; Q^H with transpose), Q the square product of Householder reflectors. No gradient.
+    """Q @ other (or other @ Q; Q^H with transpose), Q the square product of Householder reflectors.
 
     >>> import rushlight as torch
     >>> torch.ormqr(torch.eye(2), torch.zeros(2), torch.ones(2, 1))
@@ -420,6 +423,12 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
     if input.ndim != other.ndim:
         raise RuntimeError(f"torch.ormqr: Expected other to have the same number of dimensions as input, but got other.ndim equal to {other.ndim} and "
                            f"input.ndim is equal to {input.ndim}")
+    if grad_enabled() and (input._requires_grad or tau._requires_grad or other._requires_grad):
+        used = input[..., :tau.shape[-1]]
+        missing = [*used.shape[:-1], used.shape[-2] - used.shape[-1]]
+        q = _householder(cat([used, wrap(np.zeros(missing, input._array.dtype))], -1), tau)
+        q = mh(q) if transpose else q
+        return finish(matmul(q, other) if left else matmul(other, q), out)
     v, scales, c = input._array, tau._array, other._array
     if left:
         result = apply_householder(v, scales, c, transpose)

@@ -289,7 +289,7 @@ def i0(input):
     """
 
 
-@pointwise(real_only(bessel.i0e, "i0e_cpu"), promote="float", where="special",
+@pointwise(real_only(bessel.i0e, "i0e_cpu"), promote="float", where="special", node="SpecialI0EBackward0",
            grad=dict(input=lambda g, input, out: g * (special_i1e(input) - sgn(input) * out)))
 def special_i0e(input):
     """exp(-|input|) * i0(input).
@@ -323,7 +323,7 @@ def i1e_slope(input, out):
     return where(zero, ones_like(input) * 0.5, special_i0e(safe) - out * (sgn(safe) + 1 / safe))
 
 
-@pointwise(real_only(bessel.i1e, "i1e_cpu"), promote="float", where="special", grad=dict(input=lambda g, input, out: g * i1e_slope(input, out)))
+@pointwise(real_only(bessel.i1e, "i1e_cpu"), promote="float", where="special", node="SpecialI1EBackward0", grad=dict(input=lambda g, input, out: g * i1e_slope(input, out)))
 def special_i1e(input):
     """exp(-|input|) * i1(input).
 
