@@ -3,8 +3,8 @@
 Ops, operators and `backward` are attached by the rows above.  Read `Tensor.__slots__` first.  `_meta` is None
 for nearly every tensor; it holds rare state (version counter, view base, hooks), so that making one stays cheap.
 """
-import itertools
 import sys
+import types
 import warnings
 from weakref import ref as weakref
 
@@ -13,7 +13,20 @@ import numpy as np
 from .core import devices, dtypes, modes
 from .core.size import Size
 
-tick = itertools.count(1).__next__  # one clock for graph nodes and writes: what is newer has the larger number
+
+
+def tick():
+    """One clock for graph nodes and writes: what is newer has the larger number.
+
+    Generated functions (ops/generate.py) share this function's namespace and write `clock = clock + 1` themselves, which saves a
+    call. CPython lets go of the GIL only at calls and backward jumps, so no thread can come between reading and storing.
+    """
+    global clock
+    clock = now = clock + 1
+    return now
+
+
+tick = types.FunctionType(tick.__code__, {"clock": 0}, "tick")
 ndarray, asarray = np.ndarray, np.asarray
 new = object.__new__
 new_size = tuple.__new__

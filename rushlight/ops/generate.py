@@ -14,13 +14,14 @@ from ..autograd.node import Freed, Node
 from ..core import dtypes, modes
 from ..tensor import Parameter, Tensor, asarray, ndarray, new, tick
 
-NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "Tensor": Tensor, "Parameter": Parameter, "new": new, "tick": tick,
+NAMES = tick.__globals__  # so that `clock` is one variable for all
+NAMES |= {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "Tensor": Tensor, "Parameter": Parameter, "new": new, "tick": tick,
          "ndarray": ndarray, "asarray": asarray, "grad_enabled": modes.grad_enabled, "special": 0, "BOOL": dtypes.bool,
          "BY_NUMPY": dtypes.BY_NUMPY}
 # kernels/eager.py lowers the limit: from then on large arrays of the ops it names go to a kernel on all cores.
 NAMES.update(LARGE=sys.maxsize, on_all_cores=None)
 CANDIDATES = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul _div "
-                       "maximum minimum _softmax _log_softmax _layer_norm".split())
+                       "maximum minimum _softmax _log_softmax _layer_norm _convolution _conv_transpose".split())
 modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
 SCALARS = "(kind is float or kind is int)"
 PLAIN = "(type({0}) is Tensor or type({0}) is Parameter)"
@@ -73,7 +74,7 @@ def stub_operator(op):
 
 def materialise_operator(op, function):
     materialise(op)
-    text = "\n".join(function_lines(op)).replace("    return general(", "    return general_operator(").replace(
+    text = "\n".join(function_lines(op, False)).replace("    return general(", "    return general_operator(").replace(
         f"def {op.name}(", f"def {op.name}__operator(", 1) + "\n"
     real = define(f"{op.name} (operator)", text)[f"{op.name}__operator"]
     function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
@@ -155,11 +156,11 @@ def takes_out(op):
     return "torch" in op.where or "linalg" in op.where or "special" in op.where or "out" in op.where
 
 
-def function_lines(op):
-    out = takes_out(op) and not op.view and op.outputs == 1
+def function_lines(op, out=True):
+    out = out and takes_out(op) and not op.view and op.outputs == 1
     name = op.name
     NAMES[f"{name}__kernel"] = op.kernel
-    lines = [f"def {name}({signature(op, out)}):"]
+    lines = [f"def {name}({signature(op, out)}):", *(["    global clock"] if op.grad else [])]
     values = "(" + "".join(f"{param}, " for param in op.params) + ")"
     fallback = f"    return general({name}__op, {values}{', out' if out else ''})"
     if op.lists or op.outputs > 1:
@@ -221,7 +222,8 @@ def finish_lines(op, first, optional):
     """Wrap the result `r`, record the node."""
     lines = ["if type(r) is not ndarray:", "    r = asarray(r)", "t = new(Tensor)", "t._array = r"]
     if op.family == "pointwise":
-        lines.append("t._dtype = BOOL" if op.promote == "bool" else f"t._dtype = {first}._dtype")
+        known = "d" if len(op.tensors) == 2 else f"{first}._dtype"
+        lines.append("t._dtype = BOOL" if op.promote == "bool" else f"t._dtype = {known}")
     elif op.dtype == "first":
         lines.append(f"t._dtype = {first}._dtype")
     elif op.dtype == "kernel":
@@ -244,11 +246,15 @@ def record_lines(op, optional, scalar=None):
     asks = [f"({t} is not None and {t}._requires_grad)" if t in optional else f"{t}._requires_grad" for t in with_rule]
     if not asks:
         return ["if False:", "    pass"]
-    condition = asks[0] if len(asks) == 1 else "(" + " or ".join(asks) + ")"
-    lines = [f"if {condition} and grad_enabled():", f"    n = {op.name}__node()"]
-    kept = set()
+    several = len(with_rule) > 1
+    if several:  # each flag is read once
+        lines = [f"e_{t} = ({t}._node or {t}) if {ask} else None" for t, ask in zip(with_rule, asks)]
+        condition = "(" + " or ".join(f"e_{t} is not None" for t in with_rule) + ")"
+    else:
+        lines, condition = [], asks[0]
+    lines += [f"if {condition} and grad_enabled():", f"    n = {op.name}__node()"]
     edges = {}
-    for t, ask in zip(with_rule, asks):
+    for t in with_rule:
         fields = []
         for want in op.wants[t]:
             if want in ("g", "gs"):
@@ -260,12 +266,10 @@ def record_lines(op, optional, scalar=None):
             else:
                 fields.append(f"n.{want} = {want}")
         edges[t] = f"e_{t}"
-        if len(with_rule) == 1:
-            lines += ["    " + field for field in fields] + [f"    e_{t} = {t}._node or {t}"]
+        if several:
+            lines += ([f"    if e_{t} is not None:", *("        " + field for field in fields)] if fields else [])
         else:
-            lines += [f"    if {ask}:", *("        " + field for field in fields), f"        e_{t} = {t}._node or {t}",
-                      "    else:", f"        e_{t} = None"]
-        kept.update(fields)
+            lines += ["    " + field for field in fields] + [f"    e_{t} = {t}._node or {t}"]
     lines.append("    n.edges = (" + "".join(f"{edges.get(t, 'None')}, " for t in op.tensors) + ")")
     if has_fix(op):
         if scalar:
@@ -273,7 +277,7 @@ def record_lines(op, optional, scalar=None):
         else:
             a, b = op.tensors
             lines += [f"    n.fix = None if x_{a}.shape == x_{b}.shape else (x_{a}.shape, x_{b}.shape)"]
-    lines += ["    n.rare = None", "    n.seq = tick()", "    t._node = n", "    t._requires_grad = True"]
+    lines += ["    n.rare = None", "    n.seq = clock = clock + 1", "    t._node = n", "    t._requires_grad = True"]
     return lines
 
 
@@ -303,7 +307,7 @@ def finish_scalar(op, a, b):
     lines = finish_lines(op, a, ())
     if not op.grad:
         return lines
-    start = next(i for i, line in enumerate(lines) if line.startswith("if ") and "grad_enabled" in line)
+    start = next(i for i, line in enumerate(lines) if line.startswith(("e_", "if ")) and ("_requires_grad" in line or "grad_enabled" in line))
     stop = lines.index("else:", start)
     return lines[:start] + record_lines(op, (), scalar=b) + lines[stop:]
 
