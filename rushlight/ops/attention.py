@@ -112,7 +112,7 @@ def gradient_piece(g, query, key, value, mask, is_causal, scale):
 def part(which):
     """The raw rule of one input. The gradient is summed where the input was broadcast."""
     def rule(g, query, key, value, mask, is_causal, scale):
-        result = gradients.get(g, query, all_gradients, key, value, mask, is_causal, scale)[which]
+        result = gradients.get(g, all_gradients, query, key, value, mask, is_causal, scale)[which]
         shape = (query, key, value, mask)[which].shape
         if result.shape == shape:
             return result

@@ -26,7 +26,8 @@ def with_indices(function):
     """A maximum pool that always returns the indices too."""
     @wraps(function)
     def both(*args, **kwargs):
-        return function(*args, **kwargs, return_indices=True)
+        kwargs["return_indices"] = True
+        return function(*args, **kwargs)
     both.__name__ = both.__qualname__ = function.__name__ + "_with_indices"
     both.__doc__ = f"`{function.__name__}` with return_indices=True: (values, indices)."
     return both
