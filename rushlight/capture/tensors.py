@@ -193,14 +193,17 @@ class Tensors(Calls):
 
     def guard_apart(self) -> None:
         """Beyond a few inputs, that all are different tensors is one guard."""
-        if len(self.apart) > PAIRS:
-            ids = ", ".join(f"id({{{at}}})" for at in range(len(self.apart)))
-            self.guards.add("alias", None, f"len({{{{{ids}}}}}) == {len(self.apart)}", words="all tensors are different objects",
-                            others=tuple(self.apart))
+        if len(self.apart) <= PAIRS:
+            return
+        fixed = frozenset(id(source.key) for source in self.apart if source.kind == "const")
+        loose = [source for source in self.apart if source.kind != "const"]
+        ids = ", ".join(f"id({{{at}}})" for at in range(1, len(loose) + 1))
+        text = f"len({{{{{ids}}}}}) == {len(loose)} and {{0}}.isdisjoint(({ids},))" if loose else "True"
+        self.guards.add("alias", None, text, fixed, words="all tensors are different objects", others=tuple(loose))
 
     def may_alias(self, one: Source, two: Source) -> bool:
         """Two tensors that are both state of modules are not checked against each other: there may be hundreds."""
-        return not (one.kind == "state" and two.kind == "state")
+        return not (one.kind == two.kind and one.kind in ("state", "const"))
 
     def subclass_tensor(self, source: Source, raw: Tensor) -> None:
         if all(is_library(base) or base is object or not ("__torch_function__" in base.__dict__ or "__torch_dispatch__" in base.__dict__)

@@ -16,7 +16,7 @@ from ..ops import zeros_like
 from ..optim.arithmetic import TENSORS
 from ..optim.blocks import is_first
 from ..optim.optimizer import Optimizer, evaluate
-from ..optim.pointwise import PointwiseOptimizer
+from ..optim.pointwise import PointwiseOptimizer, apply_rule
 from ..tensor import OutputEdge, Tensor
 from .machine import Break
 from .tensors import Traced
@@ -156,6 +156,9 @@ def guarded(self: Any, optimizer: Any, with_state: bool) -> bool:
     key = id(optimizer), with_state
     if key not in self.snapshots:
         made = self.snapshots[key] = Snapshot(optimizer, with_state)
+        earlier = self.snapshots.get((id(optimizer), False))
+        if with_state and earlier is not None:  # this one asks for more
+            self.guards.all[:] = [guard for guard in self.guards.all if guard.operands != (earlier,)]
         what = "parameters and state" if with_state else "parameters"
         self.guards.add("optimizer", source, "{0}({v})", made, words=f"{source.name} has the same {what}")
     return True
@@ -253,18 +256,6 @@ def simple(optimizer: Any) -> bool:
             if param.is_complex() or layout.names and param._requires_grad and any(name not in state for name in layout.names):
                 return False
     return True
-
-
-def apply_rule(optimizer: Any, group: Any, param: Any, grad: Any, state: dict, layout: Any, k: Any) -> None:
-    """One parameter's step, as `PointwiseOptimizer._step_on_tensors` has it."""
-    coefficients, numbers = optimizer._coefficients(group, {name: state[name] for name in layout.numbers}, False)
-    live = {name: state[name] for name in layout.slots}
-    value = optimizer._rule(k, param, -grad if group["maximize"] else grad, live, coefficients)
-    param.copy_(value)
-    for name, slot in live.items():
-        state[name].copy_(slot)
-    for name, number in numbers.items():
-        state[name].copy_(number)
 
 
 def make_state(optimizer: Any) -> None:

@@ -91,7 +91,7 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     runtime.write_entry(module, names, [f"out{i}" for i in returned], arena, size, steps, begins if writing < len(turns) else None)
     text = str(module)
     program = runtime.Program(text, descriptors, [(outputs[i].shape, numpy_dtype(outputs[i].dtype)) for i in returned])
-    program.returned = returned
+    program.returned, program.strict = returned, writing < len(turns)
     program.stages = Stages(kernels, text, size)
     return program
 

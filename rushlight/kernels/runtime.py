@@ -267,6 +267,7 @@ class Program:
 
     def __init__(self, text: str, inputs: list[tuple[tuple, tuple, np.dtype]], outputs: list[tuple[tuple, np.dtype]]):
         self.inputs, self.outputs = inputs, outputs
+        self.strict = False  # whether it writes into its inputs, which then must not be copied
         self.library = llvm.link(text + CHECK_IR, ("entry",))
         words = [word for shape, strides, dtype in inputs for word in expectation(shape, strides, dtype)]
         self._table = np.array(words or [0], np.int64)
@@ -316,6 +317,8 @@ class Program:
             if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
                 raise Misfit(f"a compiled program expects input {i} to be {dtype}{list(shape)}, "
                                  f"got {getattr(array, 'dtype', type(array))}{list(getattr(array, 'shape', ()))}")
+            if self.strict and array.strides != strides and array.size > 1:
+                raise Misfit(f"a compiled program writes into its inputs and expects input {i} to have strides {strides}")
             if array.strides != strides or array.dtype is not dtype:
                 fresh = laid_out(shape, strides, dtype)
                 fresh[...] = array

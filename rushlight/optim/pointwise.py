@@ -137,6 +137,18 @@ class PointwiseOptimizer(Optimizer):
                 state[name] = full_like(param.detach(), complex(fill, fill) if param.is_complex() else fill)
 
 
+def apply_rule(optimizer: Any, group: Any, param: Any, grad: Any, state: dict, layout: Any, k: Any) -> None:
+    """One parameter's step, as `_step_on_tensors` has it, for a trace: real numbers, and a state that is complete."""
+    coefficients, numbers = optimizer._coefficients(group, {name: state[name] for name in layout.numbers}, False)
+    live = {name: state[name] for name in layout.slots}
+    value = optimizer._rule(k, param, -grad if group["maximize"] else grad, live, coefficients)
+    param.copy_(value)
+    for name, slot in live.items():
+        state[name].copy_(slot)
+    for name, number in numbers.items():
+        state[name].copy_(number)
+
+
 def real(value: Tensor) -> Tensor:
     """Complex numbers as pairs of real ones."""
     return view_as_real(value) if value.is_complex() else value
