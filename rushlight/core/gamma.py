@@ -82,6 +82,7 @@ def zeta64(s, q):
             break
         total = np.where(open_, total + np.power(place, -s), total)
         place = np.where(open_, place + 1, place)
+    place = np.where(place > 9, place, np.nan)  # too far left of 0 for term by term
     tail = np.power(place, -s)
     result = total + tail * place / (s - 1) + tail / 2
     factor, power = s, tail / place
