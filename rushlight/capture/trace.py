@@ -22,6 +22,7 @@ from .bytecode import VERSION
 from .lines import raise_at
 from .loading import Pending, Uncapturable
 from .machine import BINARY, NULL, Break, BreakReport, Frame, Restart
+from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Cycle, Rebuild
 from .shapes import Shapes
@@ -40,7 +41,7 @@ DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"}
 class Tracer(Shapes):
     """The machine that captures."""
 
-    special = {**special_calls(), **CONTROL, **TRANSFORMS}
+    special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES}
 
     def __init__(self, point: Point, policy: Any, stops: dict):
         self.point, self.stops = point, stops
@@ -296,7 +297,7 @@ def slim(module: GraphModule) -> None:
 
 
 def guard_names() -> dict:
-    return {"copysign": math.copysign, "sqrt": math.sqrt, "find": find, "is_empty": is_empty}
+    return {"copysign": math.copysign, "sqrt": math.sqrt, "find": find, "is_empty": is_empty, "no_hooks": no_hooks}
 
 
 def is_empty(cell: Any) -> bool:

@@ -342,7 +342,7 @@ def describe(guard: Any, roots: list) -> str:
                     scale = 1 if what == "size" else array.itemsize
                     return f"tensor '{name}' {what} mismatch at index {at}. expected {one // scale}, actual {other // scale}"
     elif guard.kind == "tensor":
-        kind, dtype, requires_grad, _ = expected
+        _, dtype, requires_grad = expected[:3]
         if now._dtype is not dtype:
             names = [one.tensor_name.removesuffix("Tensor") for one in (dtype, now._dtype)]
             return f"tensor '{name}' dtype mismatch. expected {names[0]}, actual {names[1]}"
