@@ -229,6 +229,16 @@ def release(state: np.ndarray) -> None:
 LARGE = 1 << 20  # bytes
 
 
+def references_alone() -> int:
+    """What getrefcount says of an object that only one name holds (2, and 1 from Python 3.14 on)."""
+    kept = [object()]
+    array = kept.pop()
+    return sys.getrefcount(array)
+
+
+ALONE = references_alone()
+
+
 class Spare:
     """Memory for one output: what an earlier call returned, if nobody holds it any more, else fresh memory."""
 
@@ -244,8 +254,8 @@ class Spare:
                 array = self.kept.pop()  # one call gets it, also when two threads ask
             except IndexError:
                 return np.empty(self.shape, self.dtype)
-            # Two references: this name and getrefcount's argument. Tensors, views and exports would each add one.
-            if sys.getrefcount(array) == 2:
+            # Tensors, views and exports would each add one to what a name alone counts.
+            if sys.getrefcount(array) == ALONE:
                 return array
         return np.empty(self.shape, self.dtype)
 
@@ -286,25 +296,38 @@ class Program:
         large = any(math.prod(shape) * dtype.itemsize >= LARGE for shape, dtype in shapes)
         spare = [Spare(shape, dtype) for shape, dtype in shapes]
         find = pool
-        keep = self  # the finaliser must not free the arena during a call
 
         def call(*arrays: np.ndarray) -> list[np.ndarray]:
             outs = [empty(shape, dtype) for shape, dtype in shapes]
             code = native(find().address, state, table, *arrays, *outs)
             if code:
-                return keep.call(*refit(code, arrays))
+                return call(*refit(code, arrays))
             return outs
 
         def call_large(*arrays: np.ndarray) -> list[np.ndarray]:
             outs = [place.take() for place in spare]
             code = native(find().address, state, table, *arrays, *outs)
             if code:
-                return keep.call(*refit(code, arrays))
+                return call_large(*refit(code, arrays))
             for place, out in zip(spare, outs):
                 place.give(out)
             return outs
 
         return call_large if large else call
+
+    def transpose(self, orders: dict[int, tuple[int, ...]]) -> None:
+        """Give results with their dims permuted, memory as it is."""
+        if not orders:
+            return
+        plain = self.call
+
+        def call(*arrays: np.ndarray) -> list[np.ndarray]:
+            outs = plain(*arrays)
+            for i, order in orders.items():
+                outs[i] = outs[i].transpose(order)
+            return outs
+
+        self.call = call
 
     def _refit(self, code: int, arrays: tuple) -> list[np.ndarray]:
         """The arrays in the layout the program was compiled for; an error where the shape or dtype is another."""
