@@ -46,7 +46,7 @@ FACT_ATTRIBUTES = frozenset({
     "is_mkldnn", "is_mps", "is_meta", "is_nested", "is_xpu", "is_cpu", "names", "output_nr", "retains_grad", "name", "is_sparse_csr",
 })
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
-PAIRS = 6  # so many inputs are guarded in pairs not to be the same tensor
+PAIRS = 8  # so many inputs are guarded in pairs not to be the same tensor
 MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
 
 
@@ -110,7 +110,7 @@ class Tensors(Calls):
         self.recorded_ops = 0
         self.tensor_attributes: dict[int, tuple] = {}
         self.snapshots: dict[tuple, Any] = {}  # of optimizers
-        self.apart: list[Source] = []  # inputs that are different tensors
+        self.apart: list[tuple] = []  # inputs that are different tensors
         self.last_placeholder: Node | None = None
 
     # -- inputs ------------------------------------------------------------------------------------------------------
@@ -167,8 +167,8 @@ class Tensors(Calls):
         name = source.name
         if kind not in PLAIN and not (kind.__module__.startswith("rushlight.") and kind.__name__ == "Tensor"):
             self.subclass_tensor(source, raw)
-        self.guards.add("tensor", source, "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and ({v}._node is None) is {3}",
-                        kind, raw._dtype, raw._requires_grad, raw._node is None, words=f"tensor {name!r}: {raw._dtype}, requires_grad={raw._requires_grad}")
+        self.guards.add("tensor", source, "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and {v}._node is" + (" None" if raw._node is None else " not None"),
+                        kind, raw._dtype, raw._requires_grad, words=f"tensor {name!r}: {raw._dtype}, requires_grad={raw._requires_grad}")
         self.seen_values[name] = (source, raw._array.shape)
         dynamic = self.policy.dynamic_dims(self, source, raw)
         shape = raw._array.shape
@@ -185,25 +185,26 @@ class Tensors(Calls):
         else:
             self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
                             words=f"tensor {name!r} size == {list(shape)}")
-        if len(self.apart) < PAIRS:
-            for other in self.apart:
-                if self.may_alias(other, source):
-                    self.guards.add("alias", source, "{v} is not {0}", others=(other,))
-        self.apart.append(source)
+        self.apart.append((source, (kind, raw._dtype, raw._requires_grad), None if dynamic else shape))
 
     def guard_apart(self) -> None:
-        """Beyond a few inputs, that all are different tensors is one guard."""
-        if len(self.apart) <= PAIRS:
+        """Inputs that could be one tensor, for all that is guarded, are guarded to be several: in pairs, or in one set if many."""
+        pairs = []
+        loose = [item for item in self.apart if item[0].kind not in ("state", "const")]
+        firm = [item for item in self.apart if item[0].kind in ("state", "const")]
+        for at, (one, facts, shape) in enumerate(loose):
+            for two, others, size in (*loose[:at], *firm):
+                if facts == others and (shape is None or size is None or shape == size):
+                    pairs.append((one, two))
+        if len(pairs) <= PAIRS:
+            for one, two in pairs:
+                self.guards.add("alias", one, "{v} is not {0}", others=(two,))
             return
-        fixed = frozenset(id(source.key) for source in self.apart if source.kind == "const")
-        loose = [source for source in self.apart if source.kind != "const"]
-        ids = ", ".join(f"id({{{at}}})" for at in range(1, len(loose) + 1))
-        text = f"len({{{{{ids}}}}}) == {len(loose)} and {{0}}.isdisjoint(({ids},))" if loose else "True"
-        self.guards.add("alias", None, text, fixed, words="all tensors are different objects", others=tuple(loose))
-
-    def may_alias(self, one: Source, two: Source) -> bool:
-        """Two tensors that are both state of modules are not checked against each other: there may be hundreds."""
-        return not (one.kind == two.kind and one.kind in ("state", "const"))
+        fixed = frozenset(id(source.key) for source, _, _ in firm if source.kind == "const")
+        sources = [source for source, _, _ in self.apart if source.kind != "const"]
+        ids = ", ".join(f"id({{{at}}})" for at in range(1, len(sources) + 1))
+        text = f"len({{{{{ids}}}}}) == {len(sources)} and {{0}}.isdisjoint(({ids},))"
+        self.guards.add("alias", None, text, fixed, words="all tensors are different objects", others=tuple(sources))
 
     def subclass_tensor(self, source: Source, raw: Tensor) -> None:
         if all(is_library(base) or base is object or not ("__torch_function__" in base.__dict__ or "__torch_dispatch__" in base.__dict__)

@@ -261,13 +261,19 @@ class Program:
     def native_step(self, segment: Segment, exports: list[Node]) -> None:
         arrays: list[Array] = []
         place: dict[Node, Any] = {}
+        orders: dict[int, Any] = {}
         for node in exports:
             value = segment.values[node]
             leaves = value if isinstance(value, tuple) else (value,)
             for leaf in leaves:
                 if leaf not in arrays:
                     arrays.append(leaf)
+            if not isinstance(value, tuple):
+                orders.setdefault(arrays.index(value), memory_order(node.meta.get("val"), value.shape))
             place[node] = tuple(arrays.index(leaf) for leaf in leaves) if isinstance(value, tuple) else arrays.index(value)
+        kinds = [dtypes.BY_NAME[a.dtype] for a in arrays]
+        orders = {i: order for i, order in orders.items() if order is not None}
+        arrays = [segment.make.permute(a, orders[i]) if i in orders else a for i, a in enumerate(arrays)]
         used = buffers_used(arrays)
         inputs = [(node, source) for node, source in segment.inputs.items() if source.buffer in used]
         descriptors = []
@@ -275,8 +281,9 @@ class Program:
             dtype = program.numpy_dtype(source.dtype)
             descriptors.append((source.shape, tuple(s * dtype.itemsize for s in source.strides), dtype))
         native = program.compile_arrays([source for _, source in inputs], arrays, descriptors)
+        native.transpose({i: tuple(map(order.index, range(len(order)))) for i, order in orders.items()})
         self.programs.append(native)
-        self.steps.append(("native", (native, place, [dtypes.BY_NAME[a.dtype] for a in arrays]), [n for n, _ in inputs], exports))
+        self.steps.append(("native", (native, place, kinds), [n for n, _ in inputs], exports))
 
     def fast(self) -> Callable | None:
         """The callable for a graph that is one native program over its placeholders and attributes."""
@@ -412,6 +419,15 @@ def step(module: Any, lowering: Lowering, examples: list[Any]) -> Callable | Non
 
     stepped.native, stepped.module = run.native, module
     return stepped
+
+
+def memory_order(traced: Any, shape: tuple) -> tuple | None:
+    """The dims from the outermost in memory to the innermost, where tracing gave a dense result in another order than C's."""
+    array = getattr(traced, "_array", None)
+    if type(array) is not np.ndarray or array.shape != shape or array.flags.c_contiguous or 0 in array.strides:
+        return None
+    order = tuple(sorted(range(array.ndim), key=lambda d: (-array.strides[d], d)))
+    return order if array.transpose(order).flags.c_contiguous else None
 
 
 def buffers_used(arrays: list[Array]) -> set[str]:
