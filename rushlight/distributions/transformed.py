@@ -3,14 +3,9 @@ from ..core import modes
 from ..core.size import Size
 from . import constraints
 from .distribution import Distribution
-from .transforms import ComposeTransform, Transform
+from .transform import ComposeTransform, Transform, sum_rightmost
 
 __all__ = ["Independent", "TransformedDistribution", "sum_rightmost"]
-
-
-def sum_rightmost(value, dims):
-    """The sum over the last `dims` dims."""
-    return value if dims == 0 else value.reshape(*value.shape[:-dims], -1).sum(-1)
 
 
 class Independent(Distribution):
