@@ -85,8 +85,13 @@ class Product:
     def __init__(self, module: Module, name: str, dtype: str, shape: Shape, a: Operand, b: Operand, c: Operand):
         self.module, self.name, self.shape = module, name, shape
         self.element = scalars.MEMORY[dtype]
+        self.packed = self.element  # what the panels hold
         self.size = scalars.SIZE[dtype]
         self.a, self.b, self.c = a, b, c
+
+    def multiply(self, f: Function, left: Value, right: Value, total: Value) -> Value:
+        """total + left * right, lane by lane."""
+        return f.intrinsic("fmuladd", left, right, total)
 
     # -- the innermost loop ------------------------------------------------------------------------------------------
 
@@ -98,14 +103,14 @@ class Product:
         shape = self.shape
         left = "" if shape.pack_a else f"_a{self.a.first}_{self.a.second}"
         right = "" if shape.pack_b else f"_b{self.b.first}"
-        name = f"tile_{self.element}_{rows}_{columns}_{shape.rows}x{shape.width}{left}{right}".replace("-", "m")
+        name = f"tile_{self.packed}_{rows}_{columns}_{shape.rows}x{shape.width}{left}{right}".replace("-", "m")
         if name in self.module.functions:
             return name
         f = self.module.function(name, "void", [("a", POINTER), ("b", POINTER), ("c", POINTER), ("depth", I64), ("add", Type("i1")),
                                                 ("row", I64)],
                                  "noinline nounwind", "internal", {"a": "noalias readonly", "b": "noalias readonly", "c": "noalias"})
         a, b, c, depth, add, row = f.parameters
-        vector, scalar = Type(self.element, shape.lanes), Type(self.element)
+        vector, scalar = Type(self.element, shape.lanes), Type(self.packed)
         vectors = -(-columns // shape.lanes)
         a_row, a_step = (1, shape.rows) if shape.pack_a else (self.a.first, self.a.second)
         b_step = shape.width if shape.pack_b else self.b.first
@@ -130,7 +135,7 @@ class Product:
         for j in range(vectors):
             pointer = f.address(row_base, f.i64(j * shape.lanes), self.element)
             if masks[j] is None or shape.pack_b:
-                columns_of_b.append(f.load(vector, pointer, self.size))
+                columns_of_b.append(f.load(Type(self.packed, shape.lanes), pointer, self.size))
             else:
                 columns_of_b.append(self.masked_load(f, vector, pointer, masks[j]))
         column_base = f.address(a, k * a_step, self.element)
@@ -138,7 +143,7 @@ class Product:
             value = f.load(scalar, f.address(column_base, f.i64(i * a_row), self.element), self.size)
             spread = f.splat(value, shape.lanes)
             for j in range(vectors):
-                total = f.intrinsic("fmuladd", spread, columns_of_b[j], accumulators[i, j])
+                total = self.multiply(f, spread, columns_of_b[j], accumulators[i, j])
                 f.lines[-1] = f.lines[-1].replace(f"{total.text} =", f"%t{i}.{j} =", 1)
         f.do("%k.next = add nuw nsw i64 %k, 1")
         more = f.emit(Type("i1"), f"icmp slt i64 %k.next, {depth.text}")

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from . import matmul_half
 from .arrays import Array, broadcast_shapes
 from .make import Maker, Unsupported
 from .rules import RULES, only, rule
@@ -14,6 +15,10 @@ def product(make: Maker, a: Array, b: Array) -> Array:
         raise Unsupported(f"a product of {a.dtype} and {b.dtype}")
     if a.shape[-1] != b.shape[-2]:
         raise Unsupported("inner sizes differ")
+    if a.dtype == "bfloat16" and matmul_half.usable() and a.shape[-2] > 1 and b.shape[-1] > 1 and a.size * b.shape[-1] > 1 << 15:
+        joint = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        operands = [make.expand(a, (*joint, *a.shape[-2:])), make.expand(b, (*joint, *b.shape[-2:]))]
+        return make.cast(make.external("matmul_bfloat16", operands, (*joint, a.shape[-2], b.shape[-1]), "float32"), "bfloat16")
     if a.dtype in ("float16", "bfloat16"):
         return make.cast(product(make, make.cast(a, "float32"), make.cast(b, "float32")), a.dtype)
     (m, k), n = a.shape[-2:], b.shape[-1]

@@ -194,3 +194,14 @@ def test_a_size_alone_is_checked_too(module):
     assert run(tensor(3, 4)).shape == (3,)
     with pytest.raises(ValueError, match="compiled"):
         run(tensor(4, 4))
+
+
+@pytest.mark.parametrize("shapes", [((70, 33), (33, 50)), ((64, 64), (64, 96)), ((2, 40, 65), (2, 65, 40)), ((33, 128), (128, 31))])
+def test_bfloat16_products_are_summed_in_float32(shapes, module):
+    a, b = (tensor(*shape).to(torch.bfloat16) for shape in shapes)
+    gm = module(lambda g, a, b: g.call_function(operator.matmul, (a, b)), 2)
+    want = a._array.astype(np.float64) @ b._array.astype(np.float64)
+    for left in (a, wrap(np.asfortranarray(a._array))):
+        got = lower(gm, [left, b])(left, b)
+        assert got.dtype is torch.bfloat16
+        np.testing.assert_allclose(got._array.astype(np.float64), want, rtol=1e-2, atol=2e-2 * np.abs(want).max())

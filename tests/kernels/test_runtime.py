@@ -137,6 +137,7 @@ def test_thread_count_does_not_change_the_bits(threads):
         pool.set_num_threads(before)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_the_pool_is_made_again_in_a_forked_child():
     x = RNG.normal(size=(2000, 300)).astype(np.float32)
