@@ -38,12 +38,13 @@ MODULES = {name: name for name in (
     "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed", "distributions", "export", "fft", "func", "jit", "linalg", "mps",
     "nn", "onnx", "optim", "random", "serialization", "serialize", "special", "static", "testing", "utils", "version", "xpu", "_dynamo", "hub",
     "sparse", "types",
-    "overrides", "mtia", "profiler", "fx", "masked", "return_types", "signal")}
+    "_higher_order_ops", "overrides", "mtia", "profiler", "fx", "masked", "return_types", "signal")}
 NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp",
          "is_autocast_enabled": "amp", "is_autocast_cpu_enabled": "amp", "get_autocast_dtype": "amp", "set_autocast_enabled": "amp",
          "set_num_threads": "threads", "get_num_threads": "threads", "set_num_interop_threads": "threads", "get_num_interop_threads": "threads",
-         "use_deterministic_algorithms": "threads", "are_deterministic_algorithms_enabled": "threads", "cond": "func", "while_loop": "func"}
+         "use_deterministic_algorithms": "threads", "are_deterministic_algorithms_enabled": "threads", "cond": "func", "while_loop": "func",
+         "_check": "export.runtime_checks", "_check_is_size": "export.runtime_checks", "_check_value": "export.runtime_checks"}
 
 
 def __getattr__(name):

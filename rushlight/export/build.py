@@ -4,6 +4,7 @@ Read `export` first; tracing is in trace.py, the proof of declared sizes in prov
 """
 
 import inspect
+import keyword
 import warnings
 from typing import Any
 
@@ -202,7 +203,7 @@ class Builder:
             add(InputKind.CONSTANT_TENSOR, "c_", name, item.real)
         self.inputs = []
         for at, (name, leaf) in enumerate(zip(self.leaf_names(), self.leaves)):
-            node = self.graph.placeholder(name)
+            node = placeholder(self.graph, name)
             if isinstance(leaf, Tensor):
                 self.describe(node, leaf)
                 shape = tuple(self.size(at, dim, size) for dim, size in enumerate(leaf._array.shape))
@@ -404,6 +405,15 @@ class Builder:
                           "`register_buffer` API (https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer). "
                           "The program keeps it as mutable state.", stacklevel=4)
         return target_value.node, value.node
+
+
+def placeholder(graph: Graph, name: str) -> Node:
+    """A placeholder under the user's name, also where Python has a function of that name."""
+    node = graph.placeholder(name)
+    if node.name != name and name.isidentifier() and not keyword.iskeyword(name) and all(other.name != name for other in graph.nodes):
+        graph._names[name] = 0
+        node.name = name
+    return node
 
 
 class Described:

@@ -7,6 +7,7 @@ import linecache
 from types import FunctionType
 from typing import Any
 
+from ..capture.machine import Break
 from ..capture.shapes import Symbol
 from ..capture.tensors import Traced
 from ..capture.trace import Tracer
@@ -48,6 +49,8 @@ def follow_program(self: Any, args: tuple, kwargs: dict) -> Any:
     """`ExportedModule.forward` while capturing."""
     module = self.value(args[0])
     program = module.program
+    if any(spec.kind.name.endswith("_MUTATION") for spec in program.graph_signature.output_specs):
+        raise Break("Exported program", "a program after run_decompositions runs outside the graph")
     args, kwargs = tuple(resolve(self, arg) for arg in args[1:]), {key: resolve(self, item) for key, item in kwargs.items()}
     leaves = program.checks.bind(args, kwargs)
     known = [leaf.stand_in if type(leaf) is Traced else leaf.concrete() if type(leaf) is Symbol else leaf for leaf in leaves]

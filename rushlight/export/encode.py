@@ -207,6 +207,9 @@ def decode_graph(value: Any, depth: int = 0) -> GraphModule:
             finished = True
         body = body or op != "placeholder"
         node = graph.create_node(op, target, args, kwargs, name)
+        if op == "placeholder" and node.name != name:
+            graph._names[name] = 0
+            node.name = name
         need(node.name == name, f"a node name that Python has no use for, not {name!r}")
         nodes[name] = node
         known = entry.get("type")
@@ -327,7 +330,8 @@ def decode_program(value: Any, tensors: dict[str, Tensor]) -> tuple:
     in_spec, out_spec = decode_spec(value["in_spec"]), decode_spec(value["out_spec"])
     need(in_spec.kind is tuple and len(in_spec.children) == len(names) and in_spec.num_leaves == len(inputs), "inputs that fit their structure")
     result = module.graph.output_node().args[0]
-    need(type(result) is tuple and len(result) == out_spec.num_leaves == len(value["outputs"]), "outputs that fit their structure")
+    written = sum(str(item.get("kind")).endswith("_mutation") for item in value["outputs"] if type(item) is dict)
+    need(type(result) is tuple and len(result) == out_spec.num_leaves + written == len(value["outputs"]), "outputs that fit their structure")
     mutated = value["mutated"]
     need(type(mutated) is list and all(name in placeholders for name in mutated), "names of what is written")
     signature = ExportGraphSignature(specs, decode_outputs(value["outputs"]), tuple(mutated))

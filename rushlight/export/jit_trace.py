@@ -59,15 +59,10 @@ def baked(kind: type) -> Any:
     return convert
 
 
-def quiet(self: Any, args: tuple, kwargs: dict) -> None:
-    """`print` while tracing: the function runs once, here."""
-    print(*(value.stand_in if type(value) is Traced else value for value in map(self.value, args)), **kwargs)
-
-
 class TraceTracer(ExportTracer):
     """Captures one run; never refuses for a value."""
 
-    special = {**ExportTracer.special, int: baked(int), float: baked(float), print: quiet}
+    special = {**ExportTracer.special, int: baked(int), float: baked(float)}
 
     def warn(self, what: str) -> None:
         line = self.user_line() or ("<unknown>", 0, "")

@@ -4,13 +4,12 @@ from typing import Any
 
 from ..core.pytree import tree_unflatten
 from ..nn.module import Module
-from ..tensor import Parameter
 from .program import ExportedProgram, call
 from .signature import InputKind
 
 
 class ExportedModule(Module):
-    """The program's graph over parameters and buffers of its own names."""
+    """The program's graph as a module; parameters and buffers are the program's own, so that training it trains the program."""
 
     def __init__(self, program: ExportedProgram, check_guards: bool = True):
         super().__init__()
@@ -30,12 +29,9 @@ class ExportedModule(Module):
                 continue
             value = program.state[spec.target]
             if spec.kind is InputKind.PARAMETER:
-                # Trained parameters are the module's own; the program keeps the exported values.
-                value = Parameter(value.detach().clone(), value.requires_grad)
                 owner.register_parameter(name, value)
                 self.places.append((owner._parameters, name))
             else:
-                value = value.detach().clone()
                 owner.register_buffer(name, value, persistent=spec.persistent is not False)
                 self.places.append((owner._buffers, name))
             shared[spec.target] = value
@@ -68,7 +64,8 @@ class ExportedModule(Module):
         if self.check_guards:
             program.checks.check(leaves)
         state = [table[name] for table, name in self.places]
-        return tree_unflatten(list(call(self._run, [*state, *leaves])), program.out_spec)
+        results = program.write_back(list(call(self._run, [*state, *leaves])), [*state, *leaves])
+        return tree_unflatten(results, program.out_spec)
 
     def train(self, mode: bool = True) -> Any:
         raise NotImplementedError("Calling train() is not supported yet. The mode of an exported program was fixed at export: "

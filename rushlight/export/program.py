@@ -149,7 +149,21 @@ class ExportedProgram:
         """Check the inputs, run the graph, and give the outputs their structure."""
         leaves = self.checks.bind(args, kwargs)
         self.checks.check(leaves)
-        return tree_unflatten(list(call(self._graph_module.forward, [*self.state_values(), *leaves])), self.out_spec)
+        state = self.state_values()
+        results = list(call(self._graph_module.forward, [*state, *leaves]))
+        return tree_unflatten(self.write_back(results, [*state, *leaves]), self.out_spec)
+
+    def write_back(self, results: list, inputs: list) -> list:
+        """Store the outputs that are new values of state or inputs; the others."""
+        count = 0
+        for spec in self._signature.output_specs:
+            if not spec.kind.name.endswith("_MUTATION"):
+                break
+            place = next(at for at, given in enumerate(self._signature.input_specs) if (given.target or given.arg.name) == spec.target)
+            with modes.no_grad():
+                inputs[place].copy_(results[count])
+            count += 1
+        return results[count:]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program on inputs like those that it was exported with."""
@@ -165,8 +179,13 @@ class ExportedProgram:
         return importlib.import_module(".compiled", __package__).ExportedModule(self, check_guards)
 
     def run_decompositions(self, decomp_table: dict | None = None, decompose_custom_triton_ops: bool = False) -> "ExportedProgram":
-        """The same program without in-place ops: what it writes to its state or inputs becomes an output."""
-        raise NotImplementedError("export: ExportedProgram.run_decompositions")
+        """The same program without simple in-place ops: what they wrote to its state or inputs becomes outputs.
+
+        Our ops are not taken apart: every one of them is an op of the file format. A table of decompositions is not built.
+        """
+        if decomp_table:
+            raise NotImplementedError("export: run_decompositions with a table")
+        return importlib.import_module(".functional", __package__).functionalize(self)
 
     def __str__(self) -> str:
         code = self._graph_module.print_readable(print_output=False).replace("\n", "\n    ")

@@ -209,7 +209,7 @@ def works(builder: Any, module: Any, roots: list) -> bool:
     tried = False
     for move in (1, 3, 7, -1, -2):
         values = {root: root.hint + move for root in roots}
-        if not all(max(root.min, 1) <= value <= root.max for root, value in values.items()):
+        if not all(max(root.min, 2) <= value <= root.max for root, value in values.items()):  # 1 broadcasts
             continue
         tried = True
         if run(builder, module, values):

@@ -130,7 +130,7 @@ class Sizes:
     def __init__(self) -> None:
         self.roots: list[Root] = []
         self.uses: dict[tuple[int, int], Use] = {}
-        self._by_dim: dict[int, Root] = {}
+        self._by_dim: dict[str, Root] = {}
 
     def read(self, arguments: dict, dynamic_shapes: Any) -> "Sizes":
         """`arguments`: the example inputs by parameter name, in the order in which their leaves are numbered."""
@@ -212,10 +212,10 @@ class Sizes:
                 self.roots.append(root)
                 use = Use(root, 1, 0, number, dim, where)
             elif isinstance(wanted, Dim):
-                root = self._by_dim.get(id(wanted.root))
+                root = self._by_dim.get(wanted.root.__name__)  # as in PyTorch: one name, one size
                 if root is None:
                     declared = wanted.root
-                    root = self._by_dim[id(declared)] = Root(declared.__name__, declared.min, declared.max, "DIM")
+                    root = self._by_dim[declared.__name__] = Root(declared.__name__, declared.min, declared.max, "DIM")
                     self.roots.append(root)
                 use = Use(root, wanted.factor, wanted.offset, number, dim, where)
             else:

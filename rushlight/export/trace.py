@@ -16,7 +16,7 @@ from ..capture.loading import Uncapturable
 from ..capture.machine import Break, Restart
 from ..capture.points import FrameState, Point, Points
 from ..capture.shapes import Symbol
-from ..capture.tensors import VALUES, Traced, present_modes, public_name
+from ..capture.tensors import VALUES, Traced, assert_true, present_modes, public_name
 from ..capture.trace import Tracer, restore
 from ..compile import compiler
 from ..compile.policy import explain_break, source_line
@@ -27,6 +27,7 @@ from ..nn.module import Module
 from ..optim.pointwise import PointwiseOptimizer
 from ..tensor import Tensor, wrap
 from .program import gradients
+from .runtime_checks import _check
 from .sizes import Sizes, Use, UserError
 from .targets import name_of
 
@@ -43,6 +44,21 @@ def step_on_tensors(self: Any, args: tuple, kwargs: dict) -> None:
         raise UserError("export of optimizer.step() with a closure")
     for group in self.resolved(self.getattr(optimizer, "param_groups")):
         self.inline(PointwiseOptimizer._step_on_tensors, optimizer, group)
+
+
+def runtime_check(self: Any, args: tuple, kwargs: dict) -> None:
+    """`torch._check` of a value is a node; of anything else it is checked now."""
+    condition = self.value(args[0] if args else kwargs["cond"])
+    if type(condition) is Traced:
+        self.call_op(assert_true, (condition,), {})
+    elif not self.truth(condition):
+        self.follow(_check, (False, *args[1:]), kwargs)
+
+
+def printed(self: Any, args: tuple, kwargs: dict) -> None:
+    """`print` speaks while exporting, as in PyTorch, and is no part of the program."""
+    print(*(value.stand_in if type(value) is Traced else value.hint if type(value) is Symbol else value for value in map(self.value, args)),
+          **{key: self.value(value) for key, value in kwargs.items()})
 
 
 class ExportPolicy:
@@ -67,6 +83,9 @@ class ExportPolicy:
     def dynamic_dims(self, tracer: Any, source: Any, raw: Any) -> frozenset:
         return self.dims.get(id(raw), frozenset())
 
+    def loop_over(self, limits: list) -> bool:
+        return False  # a loop is unrolled, and its size is then fixed
+
     def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
         pass
 
@@ -80,7 +99,7 @@ class ExportPolicy:
 class ExportTracer(Tracer):
     """The capturing machine, for export."""
 
-    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True,
+    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True, print: printed, _check: runtime_check,
                inspect.unwrap(PointwiseOptimizer.step): step_on_tensors,
                Tensor.backward: lambda self, args, kwargs: self.differentiate_loss(self.value(args[0]), args[1:], kwargs)}
 

@@ -202,3 +202,40 @@ def test_wrong_use():
         export(nn.ReLU(), ())
     with pytest.raises(UserError, match="its top-level keys must be the arg names"):
         export(nn.ReLU(), (torch.ones(1),), dynamic_shapes={"q": {0: Dim("b")}})
+
+
+def test_run_decompositions_has_no_simple_writes():
+    def forward(self, x):
+        self.count += 1
+        x.add_(1)
+        return x.sin() * self.count
+
+    net = module_of(forward, count=torch.zeros(()))
+    program = export(net, (torch.ones(2),)).run_decompositions()
+    assert program.graph_signature.buffers_to_mutate == {"iadd": "count"} and list(program.graph_signature.user_inputs_to_mutate.values()) == ["x"]
+    assert not any(str(node.target).endswith("_") for node in program.graph.nodes)
+    module = program.module()
+    for turn in range(3):
+        x, y = torch.ones(2) * turn, torch.ones(2) * turn
+        assert torch.equal(module(x), net(y)) and torch.equal(x, y)
+
+
+def test_checks_and_prints(capsys):
+    def forward(self, x):
+        print("exporting", x.shape[0])
+        total = x.sum().item()
+        torch._check(total > 0)
+        return x * total
+
+    program = export(module_of(forward), (torch.ones(2),))
+    assert capsys.readouterr().out == "exporting 2\n"
+    assert program(torch.ones(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(AssertionError):
+        program(-torch.ones(2))
+    assert capsys.readouterr().out == ""
+
+
+def test_modules_share_the_program_s_state():
+    program = export(nn.Linear(2, 1), (torch.ones(1, 2),))
+    program.module().load_state_dict({"weight": torch.ones(1, 2), "bias": torch.zeros(1)})
+    assert program.state_dict["weight"].tolist() == [[1.0, 1.0]] and program(torch.ones(1, 2)).item() == 2.0
