@@ -34,6 +34,7 @@ from .kinds import (
     NATIVE_TYPES,
     OPAQUE,
     OPS,
+    ORDER_FREE,
     PURE_MODULES,
     STRUCTURAL,
     STRUCTURAL_FUNCTIONS,
@@ -435,6 +436,11 @@ class Calls(Operations):
             kwargs = {key: self.argument(item) for key, item in kwargs.items()}
         for arg in (*args, *kwargs.values()):
             self.check_plain(arg)
+            if self.unordered and not isinstance(getattr(function, "__self__", None), (set, frozenset)) and function not in ORDER_FREE:
+                self.order(arg)
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, set) and function.__name__ in ("pop", "__iter__", "__repr__"):
+            self.order(owner)
         return self.taken(function(*args, **kwargs))
 
     def argument(self, value: Any) -> Any:

@@ -44,6 +44,7 @@ OPS = ("rushlight.ops", "rushlight.tensor", "rushlight.autograd", "rushlight.cor
 KNOWN_WHOLE = (*NATIVE_TYPES, types.BuiltinFunctionType, types.MethodType, types.FunctionType, type, types.ModuleType, functools.partial, property,
                staticmethod, classmethod, types.CellType, types.GenericAlias, types.UnionType, types.CodeType, decimal.Decimal, datetime.date,
                datetime.time, datetime.timedelta, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
+ORDER_FREE = (len, set, frozenset, min, max, any, all, sorted, bool)
 BINARY_METHODS = {
     "+": "add", "&": "and", "//": "floordiv", "<<": "lshift", "@": "matmul", "*": "mul", "%": "mod", "|": "or", "**": "pow",
     ">>": "rshift", "-": "sub", "/": "truediv", "^": "xor",

@@ -81,6 +81,7 @@ class Loader(Defaults):
         self.keep: list = []
         self.seen_values: dict[str, tuple] = {}  # numbers and shapes that the trace met, to see later what varies
         self.resumed = False
+        self.unordered: dict[int, list] = {}  # sets of which only the elements are guarded so far
         self.partial: dict[int, Source] = {}  # dicts whose keys are guarded one by one, as they are asked for
         self.moving: set[int] = set()  # iterators from before whose place is known
         self.cells: dict[int, tuple] = {}  # cells from before: identity -> (cell, present value)
@@ -191,6 +192,8 @@ class Loader(Defaults):
             pairs = [(key, self.pending(self.sources.step("dict_item", source, key), dict.__getitem__(raw, key))) for key in keys]
         elif all(self.is_key(key) for key in keys):
             self.guards.add("keys", source, "[*{v}] == {0}", keys, words=f"list({source.name}) == {keys!r}")
+            if any(type(key) in (int, float, bool) for key in keys):
+                self.guards.add("types", source, "[*map(type, {v})] == {0}", list(map(type, keys)))
             pairs = [(key, self.pending(self.sources.step("dict_item", source, key), dict.__getitem__(raw, key))) for key in keys]
         else:
             self.guards.add("length", source, "len({v}) == {0}", len(keys), words=f"len({source.name}) == {len(keys)}")
@@ -254,11 +257,24 @@ class Loader(Defaults):
             if any(new is not old and not isinstance(old, Tensor) for new, old in zip(items, raw)):
                 raise Break("Unsupported key", "a set of containers")
         else:
-            self.guards.add("constant", source, "[*{v}] == {0}", items)
+            self.guards.add("constant", source, "{v} == {0}", frozenset(items), words=f"{source.name} == {raw!r}")
+            if any(type(item) in (int, float, bool) for item in items):  # 1, 1.0 and True are equal
+                self.guards.add("types", source, "{{*map(type, {v})}} == {0}", frozenset(map(type, items)))
         value = type(raw)(items)
-        if list(value) != items:
-            raise Break("Unsupported set", "the iteration order of a set cannot be kept")
+        self.unordered[id(value)] = items
         return self.register(raw, value, source, list(items))
+
+    def order(self, value: Any) -> None:
+        """The order in which a set from before is gone through matters from here on."""
+        items = self.unordered.pop(id(value), None)
+        known = self.home.get(id(value))
+        if items is not None and known is not None:
+            if list(known.original) != list(value) and not self.is_changed(known):
+                raise Break("Unsupported set", "the iteration order of a set cannot be kept")
+            self.guards.add("order", known.source, "[*{v}] == {0}", items)
+
+    def is_changed(self, known: Known) -> bool:
+        return set(known.value) != set(known.snapshot)
 
     def load_deque(self, source: Source, raw: Any) -> Any:
         self.type_guard(source, raw)

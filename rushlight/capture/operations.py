@@ -164,6 +164,8 @@ class Operations(Attributes):
         if isinstance(container, (Generator, *ITERATORS)) or has_python(container, "__iter__", "__getitem__"):
             if not is_library(type(container)) or isinstance(container, Generator):
                 return self.inline(equivalents.contains_by_iteration, container, item)
+        if isinstance(container, (set, frozenset)):
+            return self.key(item) in container
         container, item = self.resolve(container), self.resolve(item)
         if isinstance(container, (list, tuple, collections.deque)) and (
                 has_python(item, "__eq__") or any(has_python(one, "__eq__") for one in container)):
@@ -263,6 +265,8 @@ class Operations(Attributes):
     def iter(self, value: Any) -> Any:
         kind = type(value)
         self.touch(value)
+        if self.unordered:
+            self.order(value)
         if isinstance(value, (Generator, *ITERATORS)):
             return value
         if isinstance(value, Tensor):
@@ -320,6 +324,8 @@ class Operations(Attributes):
     def unpack(self, value: Any) -> list:
         value = self.value(value)
         self.touch(value)
+        if self.unordered:
+            self.order(value)
         if type(value) in (list, tuple, dict, set, str, range, collections.deque, frozenset, *DICT_KEYS):
             return list(value)
         try:
@@ -381,6 +387,7 @@ class Operations(Attributes):
         if isinstance(value, Tensor):
             raise Break("Data-dependent text", "a tensor's values shown as text")
         self.check_plain(value)
+        self.order(value)
         if self.is_from_before(value) and isinstance(value, BaseException):
             raise Break("Opaque object", "the text of an exception from outside")
         if has_python(value, "__repr__", "__str__", "__format__") and not is_library(type(value)):
