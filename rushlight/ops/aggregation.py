@@ -4,8 +4,8 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.size import product, wrap_dim, wrap_dims
 from ..tensor import Tensor, wrap
+from .comparison import where
 from .dispatch import scalar_name, write_out
-from .pointwise import where
 from .record import composite, primitive
 from .reduction import mean, sum
 

@@ -9,12 +9,12 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.size import product
 from .arguments import need_tensors
+from .comparison import where
 from .contraction import C_NAMES
 from .creation import zeros
 from .dropout import dropout
 from .joining import cat
 from .linear import linear
-from .pointwise import where
 from .record import composite, primitive
 from .shared_work import SharedWork
 

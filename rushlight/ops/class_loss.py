@@ -9,9 +9,9 @@ import numpy as np
 from ..core import dtypes
 from ..tensor import Tensor
 from .arguments import need_tensors
+from .comparison import where
 from .linear import ONES
 from .loss import in_full, reduction_of
-from .pointwise import where
 from .record import composite, primitive
 
 MANY = 512  # columns, from which a reduction is the faster one

@@ -8,8 +8,8 @@ import numpy as np
 from ..core import dtypes
 from ..tensor import Tensor, wrap
 from .arguments import need_tensors
+from .comparison import where
 from .loss import in_full, reduced, reduction_of
-from .pointwise import where
 from .record import composite, primitive
 
 NEVER = -np.inf

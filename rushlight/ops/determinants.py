@@ -2,8 +2,8 @@
 import numpy as np
 
 from .aggregation import finish
+from .comparison import where
 from .matrix_checks import counting, mh, named, need_float, need_square, quiet
-from .pointwise import where
 from .record import composite, primitive
 
 

@@ -4,9 +4,9 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import wrap_dim, wrap_dims
 from ..tensor import Tensor
+from .bounds import maximum, minimum
 from .dispatch import result_type_of, scalar_name, write_out
 from .gathering import along, taken
-from .pointwise import maximum, minimum
 from .record import composite, primitive
 
 

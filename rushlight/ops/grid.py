@@ -4,9 +4,9 @@ import warnings
 
 from ..core.size import product
 from .arguments import need_tensors
+from .comparison import where
 from .creation import linspace, ones
 from .joining import stack
-from .pointwise import where
 from .record import composite
 
 CUBIC = -0.75

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.promotion import promote_types
 from ..core.size import broadcast_shapes
-from .pointwise import where
+from .comparison import where
 from .record import composite, pointwise, primitive
 
 

@@ -4,11 +4,12 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import broadcast_shapes
 from .activation import logsigmoid
+from .bounds import minimum
 from .class_loss import cross_entropy
+from .comparison import where
 from .distance import pairwise_distance
 from .linear import linear
 from .loss import floats_needed, in_full, reduce_array, reduced, reduction_of
-from .pointwise import minimum, where
 from .record import composite, primitive
 
 

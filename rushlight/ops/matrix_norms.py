@@ -4,12 +4,12 @@ from ..core.promotion import promote_types
 from ..core.size import wrap_dims
 from ..tensor import Tensor
 from .aggregation import finish
+from .comparison import where
 from .decompositions import linalg_svdvals
 from .dispatch import scalar_name
 from .extrema import amax, amin
 from .matrix_checks import need_matrix, need_square
 from .norms import vector_norm_of
-from .pointwise import where
 from .record import composite
 from .solvers import inverse_with_info
 

@@ -4,9 +4,9 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import wrap_dim, wrap_dims
 from .aggregation import finish, spread_dims
+from .comparison import where
 from .decompositions import linalg_svdvals
 from .dispatch import scalar_name
-from .pointwise import where
 from .record import composite, primitive
 from .reduction import sum
 from .view import _permute, reshape, unsqueeze

@@ -25,6 +25,7 @@ from . import generate, presented
 RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "Parameter": Parameter, "OutputEdge": OutputEdge,
        "asarray": asarray, "deliver": deliver, "unbroadcast": generate.unbroadcast, "sum_to": generate.sum_to}
 OPS = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules"}  # the names it sees when it runs on Tensors
+PYTHON = frozenset(("min", "max", "any", "all"))  # in rules and inner composites these are Python's, on sizes; the ops are amin, amax
 REGISTRY = {}  # name -> Op or Composite, in order of definition
 
 
@@ -120,9 +121,11 @@ def enter(record, raw):
         record.function = generate.stub(record)
     REGISTRY[record.name] = record
     inner = record.kind == "composite" and not record.where and not record.function.__closure__
-    RAW[record.name], OPS[record.name] = raw, rebind(record.function, OPS) if inner else record.function
-    record.function.op_record = OPS[record.name].op_record = record
-    return OPS[record.name]
+    function = rebind(record.function, OPS) if inner else record.function
+    if record.name not in PYTHON:
+        RAW[record.name], OPS[record.name] = raw, function
+    record.function.op_record = function.op_record = record
+    return function
 
 
 def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,

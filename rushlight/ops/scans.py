@@ -5,11 +5,12 @@ from ..core import dtypes
 from ..core.size import wrap_dim
 from ..tensor import Tensor
 from .aggregation import finish
+from .comparison import logical_xor, where
 from .dispatch import result_type_of, scalar_name, write_out
 from .extrema import refuse_complex
 from .gathering import taken
 from .joining import cat
-from .pointwise import logaddexp_kernel, logical_xor, where
+from .powers import logaddexp_kernel
 from .record import composite, primitive
 from .view import _slice
 

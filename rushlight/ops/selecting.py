@@ -5,10 +5,10 @@ from ..core import dtypes
 from ..core.promotion import can_cast
 from ..core.size import broadcast_shapes, product, wrap_dim
 from ..tensor import Tensor, wrap
+from .comparison import where
 from .dispatch import inplace, scalar_name
 from .gathering import gather
 from .indexing import add_rows, number_for
-from .pointwise import where
 from .record import composite, primitive
 from .view import expand, reshape
 

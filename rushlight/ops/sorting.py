@@ -9,11 +9,12 @@ from ..core import dtypes
 from ..core.size import wrap_dim
 from ..tensor import Tensor, wrap
 from .aggregation import finish
+from .comparison import lerp, where
 from .dispatch import result_type_of, write_out
 from .extrema import check_not_empty, picker, refuse_complex, share_evenly
 from .gathering import gather, taken
-from .pointwise import ceil, floor, lerp, where
 from .record import composite, primitive
+from .rounding import ceil, floor
 from .view import _permute, reshape, unsqueeze
 
 

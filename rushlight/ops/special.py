@@ -11,8 +11,9 @@ from ..tensor import Tensor
 from .activation import sigmoid
 from .aggregation import finish, logsumexp
 from .dispatch import inplace, scalar_name
-from .pointwise import exp2, expm1, log1p, round
+from .powers import exp2, expm1, log1p
 from .record import composite, pointwise
+from .rounding import round
 from .softmax import log_softmax, softmax
 
 PLACES = "torch method inplace special"

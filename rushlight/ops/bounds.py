@@ -1,0 +1,134 @@
+"""The larger and the smaller of two, and limits: maximum, minimum, clamp."""
+import numpy as np
+
+from ..core import dtypes, modes
+from ..tensor import Tensor
+from .record import composite, pointwise, primitive
+
+
+@composite("")
+def tie_share(g, better, tie):
+    """g where this operand won, half of it where both are equal."""
+    return where(tie, g / 2, where(better, g, 0))
+
+
+@pointwise(np.maximum, numbers="none", where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input > other, input == other),
+                                                      other=lambda g, input, other: tie_share(g, other > input, input == other)))
+def maximum(input, other):
+    """The larger of two, elementwise; NaN wins.
+
+    >>> import rushlight as torch
+    >>> torch.maximum(torch.tensor([1, 5]), torch.tensor([3, 2]))
+    tensor([3, 5])
+    """
+
+
+@pointwise(np.minimum, numbers="none", where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input < other, input == other),
+                                                      other=lambda g, input, other: tie_share(g, other < input, input == other)))
+def minimum(input, other):
+    """The smaller of two, elementwise; NaN wins.
+
+    >>> import rushlight as torch
+    >>> torch.minimum(torch.tensor([1, 5]), torch.tensor([3, 2]))
+    tensor([1, 2])
+    """
+
+
+@pointwise(np.fmax, numbers="none", where="torch method",
+           grad=dict(input=lambda g, input, other: where((input >= other) | (other != other), g, 0),
+                     other=lambda g, input, other: where((input >= other) | (other != other), 0, g)))
+def fmax(input, other):
+    """The larger of two, elementwise; NaN loses.
+
+    >>> import rushlight as torch
+    >>> torch.fmax(torch.tensor([1.0, float("nan")]), torch.tensor([0.0, 2.0]))
+    tensor([1., 2.])
+    """
+
+
+@pointwise(np.fmin, numbers="none", where="torch method",
+           grad=dict(input=lambda g, input, other: where((input <= other) | (other != other), g, 0),
+                     other=lambda g, input, other: where((input <= other) | (other != other), 0, g)))
+def fmin(input, other):
+    """The smaller of two, elementwise; NaN loses.
+
+    >>> import rushlight as torch
+    >>> torch.fmin(torch.tensor([1.0, float("nan")]), torch.tensor([0.0, 2.0]))
+    tensor([0., 2.])
+    """
+
+
+@primitive(grad=dict(input=lambda g, input, min, max: g * clamp_mask(input, min, max)), node="ClampBackward1", where="",
+           family="pointwise_scalar")
+def _clamp_numbers(input, min, max):
+    result = input
+    if min is not None:
+        result = np.maximum(result, np.asarray(min).astype(input.dtype))
+    if max is not None:
+        result = np.minimum(result, np.asarray(max).astype(input.dtype))
+    return result
+
+
+@composite("")
+def clamp_mask(input, min, max):
+    """Where clamping leaves input alone; the edges count as inside."""
+    if min is None:
+        return input <= max
+    if max is None:
+        return input >= min
+    return (input >= min) & (input <= max)
+
+
+@pointwise(lambda input, min, max: np.minimum(np.maximum(input, min), max), where="", node="ClampBackward0",
+           grad=dict(input=lambda g, input, min, max: g * ((input >= min) & (input <= max)),
+                     min=lambda g, input, min, max: g * ((min < max) & (input < min)),
+                     max=lambda g, input, min, max: g * ((input > max) | (max < min))))
+def _clamp_tensors(input, min, max): ...
+
+
+@pointwise(np.maximum, where="torch method inplace", node="ClampMinBackward0", numbers="other",
+           grad=dict(input=lambda g, input, min: g * (input >= min), min=lambda g, input, min: g * (input < min)))
+def clamp_min(input, min):
+    """The larger of input and min.
+
+    >>> import rushlight as torch
+    >>> torch.clamp_min(torch.tensor([-1.0, 2.0]), 0)
+    tensor([0., 2.])
+    """
+
+
+@pointwise(np.minimum, where="torch method inplace", node="ClampMaxBackward0", numbers="other",
+           grad=dict(input=lambda g, input, max: g * (input <= max), max=lambda g, input, max: g * (input > max)))
+def clamp_max(input, max):
+    """The smaller of input and max.
+
+    >>> import rushlight as torch
+    >>> torch.clamp_max(torch.tensor([-1.0, 2.0]), 0)
+    tensor([-1.,  0.])
+    """
+
+
+@composite("torch method inplace out")
+def clamp(input, min=None, max=None, *, out=None):
+    """Limit input to [min, max]; either may be None, a number or a tensor.
+
+    >>> import rushlight as torch
+    >>> torch.clamp(torch.tensor([-2.0, 0.5, 3.0]), min=-1, max=1)
+    tensor([-1.0000,  0.5000,  1.0000])
+    """
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if isinstance(min, Tensor) or isinstance(max, Tensor):
+        if min is None:
+            result = clamp_max(input, max)
+        elif max is None:
+            result = clamp_min(input, min)
+        else:
+            result = _clamp_tensors(input, min, max)
+    else:
+        if input.dtype.category == dtypes.COMPLEX:
+            raise RuntimeError("clamp is not supported for complex types")
+        if input.dtype.category < dtypes.FLOAT and (type(min) is float or type(max) is float):
+            input = input.to(modes.get_default_dtype())
+        result = _clamp_numbers(input, min, max)
+    return result if out is None else out.copy_checked(result)

@@ -1,0 +1,57 @@
+"""Operators whose Python meaning is not one op: reflected forms and powers. They are set on Tensor here."""
+import math
+
+from ..tensor import Tensor
+from .comparison import bitwise_left_shift, bitwise_right_shift
+from .pointwise import floor_divide, mul, positive, reciprocal, remainder
+from .powers import _pow, pow, power
+from .record import composite, pointwise
+
+INFINITY, NAN = math.inf, math.nan
+
+
+def power_operator(self, exponent):
+    return pow(self, exponent) if isinstance(exponent, (Tensor, int, float, complex)) else NotImplemented
+
+
+@composite("")
+def number_power_grad(g, exponent, base, out):
+    """d(base ** exponent)/d(exponent), base a number."""
+    if base == 0:
+        return where(exponent >= 0, 0, g * out * -INFINITY)
+    return g * (out * (math.log(base) if base > 0 else NAN))
+
+
+@pointwise(lambda exponent, base: power(base, exponent), where="", node="PowBackward2",
+           grad=dict(exponent=lambda g, exponent, base, out: number_power_grad(g, exponent, base, out)))
+def _pow_of_number(exponent, base): ...
+
+
+def reflected_power(self, base):
+    if isinstance(base, Tensor):
+        return _pow(base, self)
+    return _pow_of_number(self, base) if isinstance(base, (int, float, complex)) else NotImplemented
+
+
+
+
+def reflected_division(self, other):
+    return mul(reciprocal(self), other) if isinstance(other, (int, float, complex, Tensor)) else NotImplemented
+
+
+def number_for(op):
+    """`number op tensor` for ops whose record takes a number first."""
+    def operator(self, other):
+        return op(other, self) if isinstance(other, (int, float, complex, Tensor)) else NotImplemented
+    return operator
+
+
+Tensor.__pow__, Tensor.__rpow__ = power_operator, reflected_power
+Tensor.__rtruediv__ = Tensor.__rdiv__ = reflected_division
+Tensor.__rfloordiv__, Tensor.__rmod__ = number_for(floor_divide), number_for(remainder)
+Tensor.__rlshift__, Tensor.__rrshift__ = number_for(bitwise_left_shift), number_for(bitwise_right_shift)
+Tensor.__pos__ = positive
+Tensor.__ipow__ = lambda self, exponent: self.pow_(exponent)
+Tensor.__idiv__ = Tensor.__itruediv__ = lambda self, other: self.div_(other)
+Tensor.__iadd__ = lambda self, other: self.add_(other)
+Tensor.__isub__ = lambda self, other: self.sub_(other)
