@@ -36,6 +36,8 @@ COVERED = {
     "jit.py": "export/test_jit.py",
     "static.py": "export/test_static_graph.py",
     "onnx.py": "export/test_onnx.py",
+    "fx.py": "graph/test_graph.py",
+    "_higher_order_ops.py": "export/test_build.py",
     "export/jit_*.py": "export/test_jit.py",
     "export/static_*.py": "export/test_static_graph.py",
     "export/*.py": "export/test_build.py",  # exports whole programs and runs them, so all parts take their turn
