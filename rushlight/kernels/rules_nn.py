@@ -155,7 +155,7 @@ def weights(make: Maker, query: Array, key: Array, mask: Any, is_causal: bool, s
     if mask is not None:
         total = make.raw("where", [make.raw("eq", [total, make.number(0.0, total.dtype)], "bool"), make.number(1.0, total.dtype), total],
                          total.dtype)
-    return make.float_point("div", e, total)
+    return make.point("mul", e, make.float_point("reciprocal", total))
 
 
 RULES["composed_weights"] = weights

@@ -81,7 +81,7 @@ def kernel0(in0, out0):
             r2 = sum(r2, exp(sub(in0[40*i0 + i1], r0)))
             row0[i1] = exp(sub(in0[40*i0 + i1], r0))
         for i1 in range(40):
-            out0[40*i0 + i1] = div(row0[i1], r2)
+            out0[40*i0 + i1] = mul(row0[i1], reciprocal(r2))
 """
 
 
