@@ -29,15 +29,15 @@ class Scalar(NamedTuple):
 
 
 def maximum(a: Value, b: Value) -> Value:
-    """NaN if either is NaN; +0 above -0."""
+    """NaN if either is NaN: a comparison with NaN is false, so NaN in b comes through, and NaN in a is put back."""
     if a.type.is_float:
-        return a.function.intrinsic("maximum", a, b)
+        return a.is_nan().select(a, (a > b).select(a, b))
     return (a > b).select(a, b) if a.type.element != "i1" else a | b
 
 
 def minimum(a: Value, b: Value) -> Value:
     if a.type.is_float:
-        return a.function.intrinsic("minimum", a, b)
+        return a.is_nan().select(a, (a < b).select(a, b))
     return (a < b).select(a, b) if a.type.element != "i1" else a & b
 
 
