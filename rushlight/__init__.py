@@ -42,6 +42,7 @@ MODULES = {name: name for name in (
 NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp",
          "is_autocast_enabled": "amp", "is_autocast_cpu_enabled": "amp", "get_autocast_dtype": "amp", "set_autocast_enabled": "amp",
+         "set_float32_matmul_precision": "threads", "get_float32_matmul_precision": "threads",
          "set_num_threads": "threads", "get_num_threads": "threads", "set_num_interop_threads": "threads", "get_num_interop_threads": "threads",
          "use_deterministic_algorithms": "threads", "are_deterministic_algorithms_enabled": "threads", "cond": "func", "while_loop": "func",
          "_check": "export.runtime_checks", "_check_is_size": "export.runtime_checks", "_check_value": "export.runtime_checks"}

@@ -34,3 +34,25 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 def are_deterministic_algorithms_enabled():
     """What `use_deterministic_algorithms` set."""
     return Threads.deterministic
+
+
+PRECISIONS = ("highest", "high", "medium")
+
+
+def set_float32_matmul_precision(precision):
+    """Accepted: float32 products are computed in float32 whatever is asked for.
+
+    >>> import rushlight as torch
+    >>> torch.set_float32_matmul_precision("high")
+    >>> torch.get_float32_matmul_precision()
+    'high'
+    >>> torch.set_float32_matmul_precision("highest")
+    """
+    if precision not in PRECISIONS:
+        raise RuntimeError(f"invalid float32 matmul precision {precision!r}: expected one of {', '.join(PRECISIONS)}")
+    Threads.matmul_precision = precision
+
+
+def get_float32_matmul_precision():
+    """What `set_float32_matmul_precision` set; 'highest' at first."""
+    return Threads.matmul_precision

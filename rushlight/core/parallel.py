@@ -19,3 +19,4 @@ class Threads:
     count = wanted() or allowed()
     interop = os.cpu_count() or 1
     deterministic = False
+    matmul_precision = "highest"
