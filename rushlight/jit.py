@@ -26,6 +26,10 @@ from .export.jit_trace import trace_module_methods as trace_module
 Attribute = annotate
 
 
+class Error(RuntimeError):
+    """PyTorch's error of scripted code; ours raises what the code raises."""
+
+
 def is_tracing() -> bool:
     """Whether the running code is being traced; traced code itself sees True."""
     return False
@@ -40,6 +44,6 @@ def set_fusion_strategy(strategy: list) -> list:
     return strategy
 
 
-__all__ = ["Final", "Future", "NotSupportedError", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "TracerWarning",
+__all__ = ["Error", "Final", "Future", "NotSupportedError", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "TracerWarning",
            "TracingCheckError", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing", "load", "optimize_for_inference", "save",
            "script", "script_if_tracing", "trace", "trace_module", "unused", "wait"]

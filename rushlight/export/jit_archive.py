@@ -38,12 +38,12 @@ def save(m: Any, f: Any, _extra_files: dict | None = None) -> None:
     extra = {archive.EXTRA + name: content for name, content in (_extra_files or {}).items()}
     if isinstance(m, (TracedFunction, TracedModule)):
         program = m.program
-        if isinstance(m, TracedModule):  # the present values
+        for program in m.programs.values() if isinstance(m, TracedModule) else ():  # the present values
             for name, value in m.named_parameters(remove_duplicate=False):
                 program.state[name] = value
             for name, value in m.named_buffers(remove_duplicate=False):
                 program.state[name] = value
-        records = archive.pack({"forward": program}, {})
+        records = archive.pack(m.programs if isinstance(m, TracedModule) else {"forward": program}, {})
         about = {"kind": "traced module" if isinstance(m, TracedModule) else "traced function", "name": getattr(m, "original_name", getattr(m, "__name__", "")),
                  "training": {name: part.training for name, part in m.named_modules()} if isinstance(m, TracedModule) else {}}
         records.append((SCRIPT, json.dumps(about, separators=(",", ":")).encode()))
@@ -165,12 +165,13 @@ def build(source: Source, found: Archive, about: Any) -> Any:
     kind = about.get("kind")
     if kind in ("traced function", "traced module"):
         program = archive.read(source, None, allowed=(SCRIPT,))
-        need(isinstance(program, archive.ExportedProgram), "one program")
+        programs = program.programs if isinstance(program, archive.Package) else {"forward": program}
+        program = programs.get("forward", next(iter(programs.values())))
         if kind == "traced function":
             made: Any = TracedFunction(program)
             made.__name__ = str(about.get("name"))
             return made
-        made = TracedModule(program)
+        made = TracedModule(program, None, programs)
         made.__dict__["_original_name"] = str(about.get("name"))
         training = about.get("training")
         need(type(training) is dict, "training flags")

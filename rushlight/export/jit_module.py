@@ -75,11 +75,11 @@ class TracedFunction(ScriptFunction):
 class TracedModule(ScriptModule):
     """A traced module: parameters and buffers are those of the traced module itself."""
 
-    def __init__(self, program: Any, original: Any = None):
+    def __init__(self, program: Any, original: Any = None, programs: dict | None = None):
         super().__init__()
-        self.__dict__["program"] = program
+        self.__dict__["program"], self.__dict__["programs"] = program, programs or {"forward": program}
         self.__dict__["_original_name"] = type(original).__name__ if original is not None else "TracedModule"
-        self.__dict__["places"] = []
+        self.__dict__["places"] = {}
         tensors = dict(program.state)
         if original is not None:
             tensors.update(original.named_parameters(remove_duplicate=False))
@@ -87,19 +87,19 @@ class TracedModule(ScriptModule):
             for name, _ in original.named_modules():
                 if name:
                     self.holder((name + ".x").split("."))
-        for spec in program.graph_signature.input_specs:
+        for spec in dict.fromkeys(spec for one in self.programs.values() for spec in one.graph_signature.input_specs):
             if spec.kind is InputKind.USER_INPUT:
                 continue
             owner, name = self.holder(spec.target.split("."))
             if spec.kind is InputKind.CONSTANT_TENSOR:
-                owner.__dict__[name] = program._constants[spec.target]
-                self.places.append((owner.__dict__, name))
+                owner.__dict__[name] = next(one._constants[spec.target] for one in self.programs.values() if spec.target in one._constants)
+                self.places[spec.target] = (owner.__dict__, name)
             elif spec.kind is InputKind.PARAMETER:
                 owner.register_parameter(name, tensors[spec.target])
-                self.places.append((owner._parameters, name))
+                self.places[spec.target] = (owner._parameters, name)
             else:
                 owner.register_buffer(name, tensors[spec.target], persistent=spec.persistent is not False)
-                self.places.append((owner._buffers, name))
+                self.places[spec.target] = (owner._buffers, name)
         for alias in program.aliases:
             owner, name = self.holder(alias.split("."))
             owner.register_parameter(name, tensors.get(alias, tensors[program.aliases[alias]]))
@@ -125,4 +125,18 @@ class TracedModule(ScriptModule):
         return self.program.graph_module.code
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return run(self.program, [table[name] for table, name in self.places], args, kwargs)
+        return self.call_program("forward", args, kwargs)
+
+    def call_program(self, method: str, args: tuple, kwargs: dict) -> Any:
+        program = self.programs[method]
+        state = [self.places[spec.target] for spec in program.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT]
+        return run(program, [table[name] for table, name in state], args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.__dict__.get("programs", {}):
+            return lambda *args, **kwargs: self.call_program(name, args, kwargs)
+        return super().__getattr__(name)
+
+
+# PyTorch's names of the types.
+TracedFunction.__name__, TracedModule.__name__ = "ScriptFunction", "TopLevelTracedModule"

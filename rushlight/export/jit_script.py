@@ -128,7 +128,7 @@ def script_module(module: Module, memo: dict) -> Module:
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
     """Script a function or a module: branches and loops are kept, and it can be saved without its source.
 
-    A scripted module shares parameters and buffers with the original. Raises RuntimeError for what cannot be scripted.
+    A scripted module shares parameters and buffers with the original. Raises RuntimeError or TypeError for what cannot be scripted.
 
     >>> import rushlight as torch, warnings
     >>> def f(x: torch.Tensor):
@@ -148,10 +148,12 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         return obj  # a class used by scripts stays the class it is
     if inspect.isfunction(obj) or inspect.ismethod(obj):
         code = obj.__code__
+        if obj.__name__ == "<lambda>":
+            raise RuntimeError(f"Expected a single top-level function: {code.co_filename}:{code.co_firstlineno}")
         if code.co_flags & 0x0C:
             raise NotSupportedError("Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults")
         return ScriptedFunction(obj)
-    raise RuntimeError(f"jit.script expects a function, a module or a class, got {type(obj).__name__}: a {obj!r} cannot be scripted")
+    raise TypeError(f"jit.script expects a function, a module or a class, got {type(obj).__name__}: a {obj!r} cannot be scripted")
 
 
 # -- marks ---------------------------------------------------------------------------------------------------------------

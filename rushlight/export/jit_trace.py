@@ -59,10 +59,20 @@ def baked(kind: type) -> Any:
     return convert
 
 
+def baked_length(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`len()` of a tensor: the number of this run."""
+    value = self.value(args[0])
+    if type(value) is Traced and value.stand_in.dim():
+        self.warn("integer")
+        return value.stand_in.shape[0]
+    return ExportTracer.special[len](self, args, kwargs)
+
+
 class TraceTracer(ExportTracer):
     """Captures one run; never refuses for a value."""
 
-    special = {**ExportTracer.special, int: baked(int), float: baked(float)}
+    special = {**ExportTracer.special, int: baked(int), float: baked(float), len: baked_length,
+               print: lambda self, args, kwargs: None}  # the real run prints
 
     def warn(self, what: str) -> None:
         line = self.user_line() or ("<unknown>", 0, "")
@@ -115,6 +125,9 @@ class TraceTracer(ExportTracer):
         if known is not None and args and type(self.value(args[0])) is Traced:
             self.warn(known[0])
             return function(self.value(args[0]).stand_in, *args[1:], **kwargs)
+        if any(isinstance(self.value(arg), np.ndarray) for arg in args):
+            made = function(*map(self.value, args), **kwargs)
+            return self.load_tensor(self.sources.const(made, "constant"), made) if isinstance(made, Tensor) else made
         return super().call_op(function, args, kwargs)
 
     def record(self, function: Any, args: Any, kwargs: dict, result: Any, seen: list) -> Any:
@@ -142,10 +155,11 @@ class TraceBuilder(Builder):
             return super().program()
 
 
-def capture(func: Any, args: tuple, kwargs: dict) -> Any:
-    """The program of one call."""
+def capture(func: Any, args: tuple, kwargs: dict, root: Any = None, strict: bool = True) -> Any:
+    """The program of one call; `root` names the state."""
     is_module = isinstance(func, Module)
-    target = func if is_module else Module()
+    target = func if is_module else Module() if root is None else root
+    check_traceable(args)
     if is_module:
         names, _ = argument_names(func, args, kwargs)
     else:
@@ -160,7 +174,25 @@ def capture(func: Any, args: tuple, kwargs: dict) -> Any:
     leaves = [fresh(leaf) for leaf in leaves]
     args_, kwargs_ = tree_unflatten(leaves, spec)
     tracer, value = trace_module(func, args_, kwargs_, leaves, Sizes(), TraceTracer, TracePolicy(leaves))
+    check_result(value, strict)
     return TraceBuilder(target, tracer, value, names, args, kwargs, leaves, Sizes()).program()
+
+
+def check_traceable(args: tuple) -> None:
+    if not all(isinstance(leaf, Tensor) or leaf is None for leaf in tree_flatten(args)[0]):
+        kinds = ", ".join(type(arg).__name__ for arg in args)
+        raise RuntimeError(f"Type 'Tuple[{kinds}]' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of Tensors can be traced")
+
+
+def check_result(value: Any, strict: bool) -> None:
+    if not all(isinstance(leaf, Tensor) for leaf in tree_flatten(value)[0]):
+        raise RuntimeError("Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions")
+    if strict and isinstance(value, (dict, list)):
+        kind = type(value).__name__
+        raise RuntimeError(f"Encountering a {kind} at the output of the tracer might cause the trace to be incorrect, this is only valid if the "
+                           "container structure does not change based on the module's inputs. Consider using a constant container instead (e.g. for "
+                           "`list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If you absolutely need this and know the side "
+                           "effects, pass strict=False to trace() to allow this behavior.")
 
 
 def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
@@ -189,7 +221,9 @@ def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_tra
     else:
         args = tuple(example_inputs)
     kwargs = dict(example_kwarg_inputs or {})
-    program = capture(func, args, kwargs)
+    program = capture(func, args, kwargs, None, strict)
+    with modes.no_grad():
+        func(*tree_map(fresh, args), **tree_map(fresh, kwargs))  # as PyTorch: tracing is one real run, with its side effects
     made = TracedModule(program, func) if isinstance(func, Module) else TracedFunction(program, func)
     if check_trace:
         compare(made, func, args, kwargs, check_tolerance)
@@ -198,11 +232,14 @@ def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_tra
     return made
 
 
-def trace_module_methods(mod: Any, inputs: dict, **options: Any) -> Any:
+def trace_module_methods(mod: Any, inputs: dict, optimize: Any = None, check_trace: bool = True, strict: bool = True, **options: Any) -> Any:
     """`jit.trace_module`: trace methods by name."""
-    if set(inputs) != {"forward"}:
-        raise NotImplementedError("jit.trace_module of methods other than forward")
-    return trace(mod, inputs["forward"], **options)
+    deprecated("torch.jit.trace_module", stacklevel=3)
+    programs = {}
+    for name, given in inputs.items():
+        args = given if isinstance(given, tuple) else (given,)
+        programs[name] = capture(mod if name == "forward" else getattr(mod, name), args, {}, mod, strict)
+    return TracedModule(programs.get("forward", next(iter(programs.values()))), mod, programs)
 
 
 def compare(made: Any, func: Any, args: tuple, kwargs: dict, tolerance: float) -> None:

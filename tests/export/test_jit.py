@@ -208,8 +208,7 @@ def imports(x):
 TABLE = torch.ones(2)
 
 
-@pytest.mark.parametrize("function, text", [(opens, "undefined value open"), (closes_over, "closed over global variable"), (imports, "Import"),
-                                            (lambda x: x, "a script is saved from its source")])
+@pytest.mark.parametrize("function, text", [(opens, "undefined value open"), (closes_over, "closed over global variable"), (imports, "Import")])
 def test_what_cannot_be_saved(function, text):
     with pytest.raises(jit.NotSupportedError, match=text):
         jit.save(jit.script(function), io.BytesIO())
@@ -242,7 +241,40 @@ def test_attributes_outside_the_list_are_not_read():
         loaded(torch.ones(1, 3))
 
 
+def test_methods_by_name():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin = nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.lin(x)
+
+        def twice(self, x):
+            return self.lin(x) * 2
+
+    net = Net()
+    loaded = reloaded(jit.trace_module(net, {"forward": torch.ones(1, 2), "twice": torch.ones(1, 2)}))
+    x = torch.randn(3, 2)
+    assert torch.allclose(loaded(x), net(x)) and torch.allclose(loaded.twice(x), net.twice(x))
+
+
+def test_tracing_is_one_real_run():
+    norm = nn.BatchNorm1d(3)
+    made = jit.trace(norm, torch.randn(4, 3), check_trace=False)
+    made(torch.randn(4, 3))
+    assert norm.num_batches_tracked == 2
+
+
 def test_wrong_use():
+    with pytest.raises(RuntimeError, match="cannot be traced. Only Tensors"):
+        jit.trace(lambda x, n: x * n, (torch.ones(1), 3))
+    with pytest.raises(RuntimeError, match="Only tensors, lists, tuples of tensors"):
+        jit.trace(lambda x: (x, 3), (torch.ones(1),))
+    with pytest.raises(RuntimeError, match="Encountering a dict at the output of the tracer"):
+        jit.trace(lambda x: {"a": x}, (torch.ones(1),))
+    with pytest.raises(RuntimeError, match="Expected a single top-level function"):
+        jit.script(lambda x: x)
     with pytest.raises(RuntimeError, match="jit.save expects"):
         jit.save(nn.ReLU(), io.BytesIO())
     file = io.BytesIO()
