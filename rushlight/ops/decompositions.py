@@ -85,6 +85,8 @@ def _linalg_eigh(input, UPLO): ...
 def check_eigh(A, UPLO):
     need_square(A, "linalg.eigh")
     need_float(A, "linalg.eigh", "linalg_eigh_cpu")
+    if not isinstance(UPLO, str):
+        raise TypeError(f"linalg_eigh(): argument 'UPLO' (position 2) must be str, not {type(UPLO).__name__}")
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return UPLO.upper()

@@ -12,7 +12,7 @@ from .aggregation import finish
 from .contraction import matmul
 from .dispatch import scalar_name
 from .joining import cat
-from .matrix_checks import counting, mh, named, need_float, need_matrix, need_same_dtype, need_square, quiet, refuse
+from .matrix_checks import counting, mh, named, need_float, need_matrix, need_same_dtype, need_square, need_tensor, quiet, refuse
 from .record import composite, primitive
 from .triangular import apply_householder, factor_ldl, factor_lu, flat_batch, householder_columns, permutation_of
 
@@ -205,6 +205,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
     tensor([[1., 0.],
             [0., 1.]])
     """
+    need_matrix(LU_data, "lu_unpack", "LU_data")
     check_pivots(LU_pivots, LU_data, unpack_pivots)
     blank = LU_data.detach().new_zeros(0)
     lower, upper = _lu_unpack(LU_data) if unpack_data else (blank, blank)
@@ -215,6 +216,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
 
 
 def check_pivots(pivots, packed, used=True):
+    need_tensor(pivots, "lu_unpack", "LU_pivots", 2)
     if used and pivots._dtype is not dtypes.int32:
         raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to "
                            "be used with the output produced by torch.linalg.lu_factor")
@@ -298,6 +300,8 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
     """
     name = "torch.linalg.ldl_solve"
     need_square(LD, name, "LD")
+    need_tensor(pivots, name, "pivots", 2)
+    need_tensor(B, name, "B", 3)
     if B.ndim < 2:
         raise RuntimeError(f"{name}: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead")
     if pivots._dtype.category >= dtypes.FLOAT or pivots._dtype is dtypes.bool:
@@ -370,6 +374,8 @@ def linalg_householder_product(A, tau, *, out=None):
             [0., 0.]])
     """
     name = "torch.linalg.householder_product"
+    need_tensor(A, name, "input")
+    need_tensor(tau, name, "tau", 2)
     if A.ndim < 2:
         raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
     if A.shape[-2] < A.shape[-1]:
@@ -408,6 +414,8 @@ def ormqr(input, tau, other, left=True, transpose=False, *, out=None):
     tensor([[1.],
             [1.]])
     """
+    for position, (argument, value) in enumerate((("input", input), ("tau", tau), ("other", other)), 1):
+        need_tensor(value, "ormqr", argument, position)
     if input.ndim < 2 or other.ndim < 2:
         raise RuntimeError(f"torch.ormqr: {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions.")
     side = -2 if left else -1
@@ -445,6 +453,7 @@ def geqrf(input, *, out=None):
     >>> torch.geqrf(torch.eye(2)).tau
     tensor([0., 0.])
     """
+    need_tensor(input, "geqrf", "input")
     if input.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     need_float(input, "geqrf", "geqrf_cpu")

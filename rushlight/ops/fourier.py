@@ -12,6 +12,7 @@ from .aggregation import finish
 from .arranging import roll
 from .dispatch import scalar_name
 from .joining import cat
+from .matrix_checks import need_tensor
 from .record import composite, primitive
 from .view import narrow
 
@@ -119,6 +120,17 @@ def whole(value, name, argument="n"):
     return value
 
 
+def whole_numbers(values, argument):
+    """A tuple of ints of an int or a sequence; None stays."""
+    if values is None:
+        return None
+    if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
+        return (int(values),)
+    if not isinstance(values, (tuple, list)):
+        raise TypeError(f"fft_fftn(): argument '{argument}' must be tuple of ints, not {type(values).__name__}")
+    return tuple(whole(value, "fft_fftn", argument) for value in values)
+
+
 def checked(size):
     if size < 1:
         raise RuntimeError(f"Invalid number of data points ({size}) specified")
@@ -127,17 +139,16 @@ def checked(size):
 
 def one_dim(input, n, dim, name):
     """The wrapped dim and the number of points."""
+    need_tensor(input, name, "self")
     whole(n, name)
-    dim = wrap_dim(dim, input.ndim, False)
+    dim = wrap_dim(whole(dim, name, "dim"), input.ndim, False)
     return dim, checked(input.shape[dim] if n is None else n)
 
 
 def several_dims(input, s, dim):
     """Wrapped dims and sizes from `s` and `dim`, either of which may be None."""
-    if isinstance(dim, int):
-        dim = (dim,)
-    if isinstance(s, int):
-        s = (s,)
+    need_tensor(input, "fft_fftn", "self")
+    s, dim = whole_numbers(s, "s"), whole_numbers(dim, "dim")
     if dim is not None:
         dims = [wrap_dim(d, input.ndim, False) for d in dim]
         if len(set(dims)) != len(dims):
@@ -184,8 +195,9 @@ def real_transform(input, n, dim, norm, forward, name):
 
 
 def to_real(input, n, dim, norm, forward, name):
+    need_tensor(input, name, "self")
     whole(n, name)
-    dim = wrap_dim(dim, input.ndim, False)
+    dim = wrap_dim(whole(dim, name, "dim"), input.ndim, False)
     size = checked(2 * (input.shape[dim] - 1) if n is None else n)
     input = resized(prepared(input, True), [dim], [size // 2 + 1])
     return _fft_c2r(input.conj() if forward else input, (dim,), scale_of(norm, size, forward), size)
@@ -455,7 +467,7 @@ def fft_fftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, req
     >>> torch.fft.fftfreq(4)
     tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
-    places = np.arange(n, dtype=np.float64)
+    places = np.arange(count_of_points(n, "fft_fftfreq"), dtype=np.float64)
     places[(n + 1) // 2:] -= n
     return frequency_tensor(places * (1 / (n * d)) if n else places, dtype, requires_grad, out, "fftfreq")
 
@@ -468,12 +480,19 @@ def fft_rfftfreq(n, d=1.0, *, out=None, dtype=None, layout=None, device=None, re
     >>> torch.fft.rfftfreq(4)
     tensor([0.0000, 0.2500, 0.5000])
     """
-    places = np.arange(n // 2 + 1, dtype=np.float64)
+    places = np.arange(count_of_points(n, "fft_rfftfreq") // 2 + 1, dtype=np.float64)
     return frequency_tensor(places * (1 / (n * d)) if n else places, dtype, requires_grad, out, "rfftfreq")
 
 
+def count_of_points(n, name):
+    if whole(n, name) < 0:
+        raise RuntimeError(f"{name}: n must be non-negative, got {n}")
+    return n
+
+
 def shifted(input, dim, inverse):
-    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    need_tensor(input, "fft_ifftshift" if inverse else "fft_fftshift", "self")
+    dims = list(range(input.ndim)) if dim is None else list(whole_numbers(dim, "dim"))
     steps = [(input.shape[d] + 1) // 2 if inverse else input.shape[d] // 2 for d in dims]
     return roll(input, steps, dims) if dims else input.clone()
 

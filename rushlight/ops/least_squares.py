@@ -7,9 +7,21 @@ from ..core.size import broadcast_shapes
 from ..tensor import Tensor, wrap
 from .aggregation import finish
 from .dispatch import scalar_name
-from .matrix_checks import mh, named, need_float, need_matrix, need_square, quiet
+from .matrix_checks import mh, named, need_float, need_matrix, need_square, need_tensor, quiet
 from .record import composite, primitive
 from .solvers import is_vector_case
+
+
+def need_tolerances(A, atol, rtol, name):
+    """Cut-offs are real numbers, or tensors that broadcast with the batch."""
+    for value in (atol, rtol):
+        if isinstance(value, Tensor):
+            if value._dtype.is_complex:
+                raise RuntimeError(f"{name}: atol and rtol of complex type are not supported. Got {scalar_name(value._dtype)}")
+            if tuple(broadcast_shapes(tuple(value.shape), tuple(A.shape[:-2]))) != tuple(A.shape[:-2]):
+                raise RuntimeError(f"{name}: a cut-off of shape {list(value.shape)} does not fit the batch shape {list(A.shape[:-2])}")
+        elif value is not None and not isinstance(value, (int, float)):
+            raise TypeError(f"{name.removeprefix('torch.').replace('.', '_')}(): argument 'atol' must be float, not {type(value).__name__}")
 
 
 def tolerances(A, atol, rtol):
@@ -66,6 +78,7 @@ def linalg_pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=Non
     >>> torch.linalg.pinv(torch.tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
+    need_tensor(A, "linalg.pinv", "input")
     if A.ndim < 2 or A._dtype.category < dtypes.FLOAT or not A._dtype.native:
         raise RuntimeError(f"linalg.pinv({scalar_name(A._dtype)}{{{list(A.shape)}}}): expected a tensor with 2 or more dimensions of float, double, "
                            "cfloat or cdouble types")
@@ -74,6 +87,7 @@ def linalg_pinv(A, rcond=None, hermitian=False, *, atol=None, rtol=None, out=Non
     finite_for_svd(A)
     if rcond is not None:
         atol, rtol = 0.0, rcond
+    need_tolerances(A, atol, rtol, "linalg.pinv")
     return finish(_linalg_pinv(A, *tolerances(A, atol, rtol), hermitian), out)
 
 
@@ -101,9 +115,11 @@ def linalg_matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None, ou
     for value in (tol, atol, rtol):
         if isinstance(value, Tensor) and value._dtype.is_complex:
             raise RuntimeError(f"{name}: tol tensor of complex type is not supported. Got {scalar_name(value._dtype)}")
+    need_float(A, name, "linalg_svd_cpu")
     finite_for_svd(A)
     if tol is not None:
         atol, rtol = tol, 0.0
+    need_tolerances(A, atol, rtol, name)
     if not A.numel():
         return finish(wrap(np.zeros(A.shape[:-2], np.int64)), out)
     if hermitian:
@@ -135,11 +151,15 @@ def linalg_lstsq(A, B, rcond=None, *, driver=None, out=None):
     tensor([[2.]])
     """
     name = "torch.linalg.lstsq"
+    need_tensor(A, name, "input")
+    need_tensor(B, name, "b", 2)
     if A.ndim < 2:
         raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
     if B.ndim < 1:
         raise RuntimeError(f"{name}: other must have at least 1 dimension.")
     need_float(A, name)
+    if rcond is not None and not isinstance(rcond, (int, float)):
+        raise TypeError(f"linalg_lstsq(): argument 'rcond' (position 3) must be float, not {type(rcond).__name__}")
     if A._dtype is not B._dtype:
         raise RuntimeError(f"{name}: input and other must have the same dtype")
     if A.ndim - B.ndim not in (0, 1) and A.ndim > B.ndim:

@@ -3,6 +3,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.errors import LinAlgError
+from ..tensor import Tensor
 from .dispatch import result_type_of, scalar_name
 from .record import composite
 from .triangular import flat_batch
@@ -36,7 +37,14 @@ def named(name, fields, tensors, out=None):
     return result_type_of(name, fields)(tuple(tensors))
 
 
+def need_tensor(value, name, argument, position=1):
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name.removeprefix('torch.').replace('.', '_')}(): argument '{argument}' (position {position}) must be Tensor, not "
+                        f"{type(value).__name__}")
+
+
 def need_matrix(input, name, argument="A"):
+    need_tensor(input, name, argument, 1 if argument in ("A", "LU", "LD", "input") else 2)
     if input.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
 
@@ -50,6 +58,7 @@ def need_square(input, name, argument="A"):
 
 def need_float(input, name, kernel=None):
     """Refuse integers, and half types: by name of the kernel that lacks them, or as too low a precision."""
+    need_tensor(input, name, "input")
     dtype = input._dtype
     if dtype.category < dtypes.FLOAT:
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {scalar_name(dtype)}")
@@ -60,6 +69,8 @@ def need_float(input, name, kernel=None):
 
 
 def need_same_dtype(a, b, name, names="AB"):
+    need_tensor(a, name, names[0])
+    need_tensor(b, name, names[1], 2)
     if a._dtype is not b._dtype:
         raise RuntimeError(f"{name}: Expected {names[0]} and {names[1]} to have the same dtype, but found {names[0]} of type {scalar_name(a._dtype)} "
                            f"and {names[1]} of type {scalar_name(b._dtype)} instead")

@@ -8,7 +8,7 @@ from .comparison import where
 from .decompositions import linalg_svdvals
 from .dispatch import scalar_name
 from .extrema import amax, amin
-from .matrix_checks import need_matrix, need_square
+from .matrix_checks import need_matrix, need_square, need_tensor
 from .norms import vector_norm_of
 from .record import composite
 from .solvers import inverse_with_info
@@ -42,6 +42,7 @@ def linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=Non
     tensor(7.)
     """
     name = "linalg.vector_norm"
+    need_tensor(x, name, "x")
     if x._dtype.category < dtypes.FLOAT:
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {scalar_name(x._dtype)}")
     check_norm_dtype(dtype, x._dtype, name)
@@ -61,6 +62,8 @@ def linalg_matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None,
     if A._dtype.category < dtypes.FLOAT:
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {scalar_name(A._dtype)}")
     by_name = isinstance(ord, str)
+    if not by_name:
+        number_order(ord, "linalg_matrix_norm")
     if by_name and ord not in ("fro", "nuc") or not by_name and abs(ord) not in (1, 2, float("inf")):
         raise RuntimeError(f"{name}: Order {ord if by_name else format(ord, 'g')} not supported.")
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -111,6 +114,7 @@ def linalg_norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
     >>> torch.linalg.norm(torch.tensor([3.0, 4.0]))
     tensor(5.)
     """
+    need_tensor(A, "linalg.norm", "A")
     dims = None if dim is None else [dim] if isinstance(dim, int) else list(dim)
     if dims is not None and len(dims) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")
@@ -129,6 +133,8 @@ def linalg_cond(A, p=None, *, out=None):
     >>> torch.linalg.cond(torch.diag(torch.tensor([4.0, 2.0])))
     tensor(2.)
     """
+    if p is not None and not isinstance(p, str):
+        number_order(p, "linalg_cond")
     if p is not None and p not in (1, -1, 2, -2, float("inf"), float("-inf"), "fro", "nuc"):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p if isinstance(p, str) else format(p, 'g')}")
     if p in (None, 2, -2):

@@ -10,7 +10,7 @@ from .aggregation import finish
 from .contraction import matmul
 from .dispatch import scalar_name
 from .joining import cat
-from .matrix_checks import mh, need_float, need_same_dtype, need_square, quiet, refuse
+from .matrix_checks import mh, need_float, need_same_dtype, need_square, need_tensor, quiet, refuse
 from .record import composite, primitive
 from .shaping import diagonal
 from .solvers import inverse_with_info, linalg_solve
@@ -240,6 +240,8 @@ def linalg_cross(input, other, *, dim=-1, out=None):
     >>> torch.linalg.cross(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])
     """
+    need_tensor(input, "linalg.cross", "input")
+    need_tensor(other, "linalg.cross", "other", 2)
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     at = wrap_dim(dim, input.ndim)
@@ -276,6 +278,8 @@ def linalg_vecdot(x, y, *, dim=-1, out=None):
     >>> torch.linalg.vecdot(torch.ones(2, 3), torch.ones(3))
     tensor([3., 3.])
     """
+    need_tensor(x, "linalg.vecdot", "x")
+    need_tensor(y, "linalg.vecdot", "y", 2)
     if x._dtype.category < dtypes.FLOAT:
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {scalar_name(x._dtype)}")
     need_same_dtype(x, y, "linalg.vecdot", "xy")
@@ -293,6 +297,8 @@ def kron(input, other, *, out=None):
     >>> torch.kron(torch.tensor([1, 2]), torch.tensor([1, 10]))
     tensor([ 1, 10,  2, 20])
     """
+    need_tensor(input, "kron", "input")
+    need_tensor(other, "kron", "other", 2)
     ndim = max(input.ndim, other.ndim)
     a, b = (1,) * (ndim - input.ndim) + tuple(input.shape), (1,) * (ndim - other.ndim) + tuple(other.shape)
     left = input.reshape([size for pair in zip(a, (1,) * ndim) for size in pair])
@@ -331,6 +337,8 @@ def linalg_tensorsolve(A, B, dims=None, *, out=None):
     >>> torch.linalg.tensorsolve(torch.eye(4).reshape(2, 2, 4), torch.ones(2, 2))
     tensor([1., 1., 1., 1.])
     """
+    need_tensor(A, "linalg.tensorsolve", "self")
+    need_tensor(B, "linalg.tensorsolve", "other", 2)
     if dims is not None:
         moved = [wrap_dim(dim, A.ndim) for dim in dims]
         A = A.permute(*(d for d in range(A.ndim) if d not in moved), *moved)

@@ -9,7 +9,7 @@ from ..core.size import broadcast_shapes
 from ..tensor import wrap
 from .aggregation import finish
 from .dispatch import scalar_name
-from .matrix_checks import each, mh, named, need_float, need_matrix, need_same_dtype, need_square, quiet, refuse
+from .matrix_checks import each, mh, named, need_float, need_matrix, need_same_dtype, need_square, need_tensor, quiet, refuse
 from .record import composite, primitive
 from .triangular import factor_lu, permutation_of, substitute, take_rows
 
@@ -124,6 +124,7 @@ def is_vector_case(A, B):
 
 def check_solve(A, B, left, name):
     need_square(A, name)
+    need_tensor(B, name, "B", 2)
     need_float(A, name)
     need_same_dtype(A, B, name)
     vector = is_vector_case(A, B)
@@ -220,7 +221,8 @@ def linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False, out=
 
 def check_old(b, A, name):
     """The checks of the old solvers, which take the right side first."""
-    for tensor, argument in ((b, "b"), (A, "A")):
+    for position, (tensor, argument) in enumerate(((b, "b"), (A, "A")), 1):
+        need_tensor(tensor, name, argument, position)
         if tensor.ndim < 2:
             raise RuntimeError(f"{name}: expected {argument} to have at least 2 dimensions, but it has {tensor.ndim} dimensions instead")
     if b._dtype is not A._dtype:
@@ -288,6 +290,7 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
     """
     name = "linalg.lu_solve"
     need_float(LU, name, "lu_solve_cpu")
+    need_tensor(pivots, name, "pivots", 2)
     if pivots._dtype is not dtypes.int32:
         raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
     need_square(LU, name, "LU")

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..core import bessel, dtypes, error_tails, gamma
 from ..core.error_function import erf as erf_kernel
+from ..core.errors import OutOfMemoryError
 from ..tensor import Tensor
 from .activation import sigmoid
 from .aggregation import finish, logsumexp
@@ -174,9 +175,11 @@ Tensor.polygamma, Tensor.polygamma_ = polygamma_method, polygamma_in_place
 
 
 def multivariate(input, p):
-    total = np.full(input.shape, p * (p - 1) / 4 * np.log(np.pi))
-    for j in range(p):
-        total = total + gamma.lgamma64(input.astype(np.float64) - j / 2)
+    total, wide = np.full(input.shape, p * (p - 1) / 4 * np.log(np.pi)), input.astype(np.float64)[..., None]
+    with np.errstate(all="ignore"):
+        step = max(64, (1 << 16) // max(input.size, 1))
+        for low in range(0, p, step):
+            total = total + gamma.lgamma64(wide - np.arange(low, min(low + step, p)) / 2).sum(-1)
     return total.astype(input.dtype)
 
 
@@ -205,6 +208,10 @@ def mvlgamma(input, p, *, out=None):
     >>> torch.mvlgamma(torch.tensor([2.0]), 1)
     tensor([0.])
     """
+    if isinstance(p, bool) or not isinstance(p, int):
+        raise TypeError(f"mvlgamma(): argument 'p' (position 2) must be int, not {type(p).__name__}")
+    if input.numel() * p > 1 << 23:
+        raise OutOfMemoryError(f"mvlgamma: {input.numel()} elements of dimension {p} are {input.numel() * p} evaluations of lgamma, too many")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     if input._dtype.is_complex:

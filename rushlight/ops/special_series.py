@@ -44,39 +44,60 @@ def recurrence(x, n, first, second, step):
     for k in range(1, last):
         before, now = now, step(k, now, before)
         result = np.where(n == k + 1, now, result)
-        if not np.isfinite(now).any():
+        if not np.isfinite(now[n > k + 1]).any():
             return np.where(n > k + 1, now, result)
+        if k == STEPS:
+            raise RuntimeError(f"a polynomial of degree {last} takes as many steps: more than {STEPS} are refused")
     return result
+
+
+STEPS = 50000  # about a second
+HIGH = 1000  # the degree from which closed forms outside [-1, 1] take the place of the recurrence
 
 
 def odd_sign(n):
     return np.where(n % 2 == 0, 1.0, -1.0)
 
 
-def chebyshev_family(x, n, second, plus, minus, closed, limit):
-    """second: p_1; plus, minus: the values at 1 and -1; closed: a formula in the angle, used inside (-1, 1) above `limit`."""
-    inside = np.abs(x) < 1
-    short = np.where((np.abs(x) > 1) | (inside & (n <= limit)), n, 0)
+def chebyshev_family(x, n, second, plus, minus, closed, limit, grown):
+    """second: p_1; plus, minus: the values at 1 and -1; closed: a formula in the angle, used inside (-1, 1) above `limit`; grown: one in
+    acosh |x| and the sign of x, used outside for high degrees."""
+    inside, high = np.abs(x) < 1, n > HIGH
+    short = np.where((np.abs(x) > 1) & ~high | inside & (n <= limit), n, 0)
     result = recurrence(x, np.where(n < 0, n, short), np.ones_like(x), second, lambda k, now, before: 2 * x * now - before)
     result = np.where((n > limit) & inside, closed(np.arccos(np.clip(x, -1, 1))), result)
+    if high.any():
+        result = np.where(high & (np.abs(x) > 1), grown(np.arccosh(np.maximum(np.abs(x), 1)), x > 0), result)
     result = np.where(x == 1, plus, np.where(x == -1, minus, result))
     return np.where(n < 0, 0.0, np.where(np.isnan(x), np.where(n == 0, 1.0, x), result))
 
 
+def half_cosh(n, a):
+    return np.cosh((n + 0.5) * a) / np.cosh(a / 2)
+
+
+def half_sinh(n, a):
+    return np.sinh((n + 0.5) * a) / np.sinh(a / 2)
+
+
 def chebyshev_t(x, n):
-    return chebyshev_family(x, n, x, 1.0, odd_sign(n), lambda angle: np.cos(n * angle), 6)
+    return chebyshev_family(x, n, x, 1.0, odd_sign(n), lambda angle: np.cos(n * angle), 6,
+                            lambda a, up: np.where(up, 1, odd_sign(n)) * np.cosh(n * a))
 
 
 def chebyshev_u(x, n):
-    return chebyshev_family(x, n, 2 * x, n + 1.0, odd_sign(n) * (n + 1), lambda angle: np.sin((n + 1) * angle) / np.sin(angle), 8)
+    return chebyshev_family(x, n, 2 * x, n + 1.0, odd_sign(n) * (n + 1), lambda angle: np.sin((n + 1) * angle) / np.sin(angle), 8,
+                            lambda a, up: np.where(up, 1, odd_sign(n)) * np.sinh((n + 1) * a) / np.sinh(a))
 
 
 def chebyshev_v(x, n):
-    return chebyshev_family(x, n, 2 * x - 1, 1.0, odd_sign(n) * (2 * n + 1), lambda angle: np.cos((n + 0.5) * angle) / np.cos(angle / 2), 8)
+    return chebyshev_family(x, n, 2 * x - 1, 1.0, odd_sign(n) * (2 * n + 1), lambda angle: np.cos((n + 0.5) * angle) / np.cos(angle / 2), 8,
+                            lambda a, up: np.where(up, half_cosh(n, a), odd_sign(n) * half_sinh(n, a)))
 
 
 def chebyshev_w(x, n):
-    return chebyshev_family(x, n, 2 * x + 1, 2 * n + 1.0, odd_sign(n), lambda angle: np.sin((n + 0.5) * angle) / np.sin(angle / 2), 8)
+    return chebyshev_family(x, n, 2 * x + 1, 2 * n + 1.0, odd_sign(n), lambda angle: np.sin((n + 0.5) * angle) / np.sin(angle / 2), 8,
+                            lambda a, up: np.where(up, half_sinh(n, a), odd_sign(n) * half_cosh(n, a)))
 
 
 def hermite_limit(kind):

@@ -5,7 +5,8 @@ from ..core import dtypes
 from ..tensor import wrap
 from .complex import view_as_real
 from .dispatch import scalar_name
-from .fourier import _fft_c2c, _fft_c2r, _fft_r2c
+from .fourier import _fft_c2c, _fft_c2r, _fft_r2c, whole
+from .matrix_checks import need_tensor
 from .padding import pad
 from .record import composite
 from .shaping import unfold, unfold_backward
@@ -18,6 +19,15 @@ def shown(input, n_fft, hop_length, win_length, window, middle, normalized, ones
     frame = "None" if window is None else f"torch.{window._dtype.tensor_name}{{{list(window.shape)}}}"
     return (f"{name}({kind}{list(input.shape)}, n_fft={n_fft}, hop_length={hop_length}, win_length={win_length}, window={frame}, {middle}"
             f"normalized={int(normalized)}, onesided={onesided if onesided is None else int(onesided)}, {more}) ")
+
+
+def check_counts(input, name, n_fft, hop_length, win_length):
+    need_tensor(input, name, "input")
+    whole(n_fft, name, "n_fft")
+    whole(hop_length, name, "hop_length")
+    whole(win_length, name, "win_length")
+    if n_fft is None:
+        raise TypeError(f"{name}(): argument 'n_fft' (position 2) must be int, not NoneType")
 
 
 def framed(window, win_length, n_fft, kind):
@@ -37,6 +47,7 @@ def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tru
     >>> torch.stft(torch.ones(8), n_fft=4, window=torch.ones(4), return_complex=True).shape
     torch.Size([3, 9])
     """
+    check_counts(input, "stft", n_fft, hop_length, win_length)
     if center:
         if align_to_window is not None:
             raise RuntimeError("stft align_to_window should only be set when center = false.")
@@ -93,6 +104,7 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     >>> torch.istft(spectrum, n_fft=4, window=torch.ones(4))
     tensor([1., 1., 1., 1., 1., 1., 1., 1.])
     """
+    check_counts(input, "istft", n_fft, hop_length, win_length)
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
     start = shown(input, n_fft, hop, width, window, f"center={int(center)}, ", normalized, onesided,
