@@ -3,6 +3,7 @@
 Read `export` first; tracing is in trace.py, the proof of declared sizes in prove.py.
 """
 
+import dataclasses
 import inspect
 import keyword
 import warnings
@@ -11,7 +12,7 @@ from typing import Any
 from ..capture.rebuild import Rebuild
 from ..capture.shapes import Symbol
 from ..capture.tensors import Traced, assert_true, set_mode
-from ..core.pytree import tree_flatten, tree_unflatten
+from ..core.pytree import children_of, register_pytree_node, tree_flatten, tree_unflatten
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..nn.module import Module
 from ..tensor import Tensor
@@ -93,7 +94,33 @@ def export_entries(entries: dict, args: dict, kwargs: dict, dynamic_shapes: dict
                     for name, entry in entries.items()})
 
 
-export_for_training = export
+export_for_training = draft_export = export
+
+
+def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
+    """Let instances of a dataclass be inputs and outputs of programs, field by field; such a program cannot be saved.
+
+    >>> import rushlight as torch, dataclasses
+    >>> @dataclasses.dataclass
+    ... class Pair:
+    ...     a: torch.Tensor
+    ...     b: torch.Tensor
+    >>> torch.export.register_dataclass(Pair)
+    """
+    if not dataclasses.is_dataclass(cls):
+        raise AssertionError(f"Only dataclasses can be registered with this function: {cls}")
+    names = [field.name for field in dataclasses.fields(cls)]
+    register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], names), lambda children, _: cls(**dict(zip(names, children))))
+
+
+def unflatten(module: ExportedProgram, flat_args_adapter: Any = None) -> Any:
+    """The program's module, which has its parameters under their own modules."""
+    return module.module()
+
+
+def default_decompositions() -> dict:
+    """No op is taken apart."""
+    return {}
 
 
 def fresh(leaf: Any) -> Any:
@@ -251,8 +278,10 @@ class Builder:
             if isinstance(value, dict):
                 for key, item in value.items():
                     walk(item, f"{name}_{key}")
-            elif isinstance(value, (tuple, list)):
-                for key, item in zip(getattr(value, "_fields", range(len(value))), value):
+            elif children_of(value)[0] is not None:
+                _, context, children = children_of(value)
+                children = list(children)
+                for key, item in zip(getattr(value, "_fields", context or range(len(children))), children):
                     walk(item, f"{name}_{key}")
             else:
                 found.append("".join(char if char.isalnum() or char == "_" else "_" for char in name))
@@ -472,4 +501,4 @@ def mutated_placeholders(graph: Graph) -> tuple[str, ...]:
 
 VIEWS = frozenset("view view_as reshape getitem select narrow slice transpose permute t squeeze unsqueeze expand unbind chunk split detach "
                   "movedim swapaxes diagonal flatten unflatten getattr unfold as_strided".split())
-__all__ = ["export", "export_for_training"]
+__all__ = ["default_decompositions", "export", "export_for_training", "register_dataclass", "unflatten"]

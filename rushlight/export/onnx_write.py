@@ -199,7 +199,7 @@ def export(program: Any, path: Any = None, *args: Any, opset_version: int = OPSE
         onnx = importlib.import_module("onnx")
     except ModuleNotFoundError:
         raise ModuleNotFoundError("onnx.export needs the onnx package: pip install onnx") from None
-    importlib.import_module(".onnx_rules", __package__)
+    importlib.import_module(".onnx_shapes", __package__)
     model = write(onnx, program, opset_version)
     onnx.checker.check_model(model, full_check=True)
     if path is not None:

@@ -4,6 +4,7 @@
 user's words, or a relation between sizes that the program checks on every call.  Read `trace_module` first.
 """
 
+import dataclasses
 import inspect
 import sys
 from types import FunctionType
@@ -22,7 +23,7 @@ from ..compile import compiler
 from ..compile.policy import explain_break, source_line
 from ..core import modes
 from ..core.generator import default_generator
-from ..core.pytree import children_of, tree_map
+from ..core.pytree import REGISTERED, children_of, tree_map
 from ..nn.module import Module
 from ..optim.pointwise import PointwiseOptimizer
 from ..tensor import Tensor, wrap
@@ -119,6 +120,9 @@ class ExportTracer(Tracer):
         elif isinstance(value, dict):
             for item in list(value.values()):
                 self.load_all(item)
+        elif type(value) in REGISTERED and dataclasses.is_dataclass(value):
+            for field in dataclasses.fields(value):
+                self.load_all(self.getattr(value, field.name))
         return value
 
     def run_point(self, roots: list) -> Any:
@@ -262,6 +266,8 @@ class ExportTracer(Tracer):
     def resolved(self, value: Any) -> Any:
         """The value with everything in it loaded."""
         value = self.value(value)
+        if type(value) in REGISTERED and dataclasses.is_dataclass(value):
+            return dataclasses.replace(value, **{field.name: self.resolved(self.getattr(value, field.name)) for field in dataclasses.fields(value)})
         kind, _, children = children_of(value)
         if kind is None:
             return value

@@ -1,4 +1,8 @@
 """`export.export`: what a program keeps, what it refuses, and in which words."""
+import collections
+import dataclasses
+import io
+
 import pytest
 
 import rushlight as torch
@@ -239,3 +243,30 @@ def test_modules_share_the_program_s_state():
     program = export(nn.Linear(2, 1), (torch.ones(1, 2),))
     program.module().load_state_dict({"weight": torch.ones(1, 2), "bias": torch.zeros(1)})
     assert program.state_dict["weight"].tolist() == [[1.0, 1.0]] and program(torch.ones(1, 2)).item() == 2.0
+
+
+def test_nested_inputs_and_outputs():
+    Point = collections.namedtuple("Point", "a b")
+    x = torch.ones(2)
+    program = export(module_of(lambda self, p, d, *rest: (Point(p.a * 2, d["k"][0]), {"r": rest[0], "n": None})),
+                     (Point(x, x), {"k": [x * 3]}, x))
+    out, more = program(Point(x, x), {"k": [x * 3]}, x)
+    assert type(out) is Point and out.b.tolist() == [3.0, 3.0] and more["n"] is None
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    out, _ = torch.export.load(file)(Point(x, x), {"k": [x * 3]}, x)
+    assert out._fields == ("a", "b")
+
+
+def test_dataclasses():
+    @dataclasses.dataclass
+    class Batch:
+        x: torch.Tensor
+        scale: torch.Tensor
+
+    torch.export.register_dataclass(Batch)
+    program = export(module_of(lambda self, batch: Batch(batch.x * batch.scale, batch.scale)), (Batch(torch.ones(2), torch.tensor(2.0)),))
+    assert program(Batch(torch.ones(2), torch.tensor(3.0))).x.tolist() == [3.0, 3.0]
+    with pytest.raises(NotImplementedError, match="inputs or outputs with a Batch"):
+        torch.export.save(program, io.BytesIO())

@@ -1,0 +1,361 @@
+"""The rules of `onnx_write` for ops that move values, and for primitives that are a form of another op."""
+
+from typing import Any
+
+from ..core import dtypes
+from .onnx_rules import conv, linear, spread
+from .onnx_write import Unsupported, Value, Writer, rule
+
+# -- shapes --------------------------------------------------------------------------------------------------------------
+
+
+@rule("size")
+def size(w: Writer, input: Any, dim: Any = None) -> Value:
+    shape = w.emit("Shape", [input], dtypes.int64, (len(input.shape),))
+    return shape if dim is None else w.emit("Gather", [shape, w.constant(dim % len(input.shape), dtypes.int64)], dtypes.int64, (), axis=0)
+
+
+def several(given: tuple) -> list:
+    return list(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else list(given)
+
+
+@rule("reshape", "view", "_unsafe_view", "_reshape")
+def reshape(w: Writer, input: Any, *shape: Any, **named: Any) -> Value:
+    return w.emit("Reshape", [input, w.ints(several(shape or tuple(named.values())))], *w.out(), allowzero=0)
+
+
+@rule("flatten")
+def flatten(w: Writer, input: Any, start_dim: int = 0, end_dim: int = -1) -> Value:
+    rank = len(input.shape)
+    start, end = start_dim % max(rank, 1), end_dim % max(rank, 1)
+    sizes = [0] * start + [-1]
+    sizes += [size_of(w, input, at) for at in range(end + 1, rank)]
+    return w.emit("Reshape", [input, w.ints(sizes)], *w.out())
+
+
+def size_of(w: Writer, input: Value, dim: int) -> Any:
+    return size(w, input, dim)
+
+
+@rule("permute")
+def permute(w: Writer, input: Any, *dims: Any) -> Value:
+    return w.emit("Transpose", [input], *w.out(), perm=[dim % len(input.shape) for dim in several(dims)])
+
+
+@rule("transpose", "swapaxes", "swapdims")
+def transpose(w: Writer, input: Any, dim0: int, dim1: int) -> Value:
+    order = list(range(len(input.shape)))
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    return w.emit("Transpose", [input], *w.out(), perm=order)
+
+
+@rule("t")
+def t(w: Writer, input: Any) -> Value:
+    return w.emit("Transpose", [input], *w.out(), perm=list(range(len(input.shape)))[::-1])
+
+
+@rule("getattr")
+def attribute(w: Writer, input: Any, name: str) -> Value:
+    if name in ("T", "mT", "data"):
+        order = list(range(len(input.shape)))
+        order = order[::-1] if name == "T" else [*order[:-2], *order[-2:][::-1]] if name == "mT" else order
+        return w.emit("Transpose", [input], *w.out(), perm=order)
+    raise NotImplementedError(f"onnx.export: the attribute {name}")
+
+
+@rule("unsqueeze")
+def unsqueeze(w: Writer, input: Any, dim: int) -> Value:
+    return w.emit("Unsqueeze", [input, w.ints([dim % (len(input.shape) + 1)])], *w.out())
+
+
+@rule("squeeze")
+def squeeze(w: Writer, input: Any, dim: Any = None) -> Value:
+    dims = range(len(input.shape)) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = [at % len(input.shape) for at in dims if input.shape[at] == 1]
+    return w.emit("Squeeze", [input, w.ints(dims)], *w.out()) if dims else input
+
+
+@rule("expand", "broadcast_to")
+def expand(w: Writer, input: Any, *shape: Any, **named: Any) -> Value:
+    return w.emit("Expand", [input, w.ints([1 if isinstance(item, int) and item == -1 else item for item in several(shape or tuple(named.values()))])], *w.out())
+
+
+@rule("repeat", "tile")
+def repeat(w: Writer, input: Any, *sizes: Any) -> Value:
+    wanted = several(sizes)
+    if len(wanted) > len(input.shape):
+        input = w.emit("Reshape", [input, w.ints([1] * (len(wanted) - len(input.shape)) + [size_of(w, input, at) for at in range(len(input.shape))])],
+                       input.dtype, (1,) * (len(wanted) - len(input.shape)) + input.shape)
+    return w.emit("Tile", [input, w.ints(wanted)], *w.out())
+
+
+@rule("cat", "concat")
+def cat(w: Writer, tensors: Any, dim: int = 0) -> Value:
+    dtype = w.out()[0]
+    return w.emit("Concat", [w.cast(item, dtype) for item in tensors], *w.out(), axis=dim)
+
+
+@rule("stack")
+def stack(w: Writer, tensors: Any, dim: int = 0) -> Value:
+    dtype, shape = w.out()
+    axis = w.ints([dim % len(shape)])
+    return w.emit("Concat", [w.emit("Unsqueeze", [w.cast(item, dtype), axis], dtype, shape) for item in tensors], dtype, shape, axis=dim % len(shape))
+
+
+def parts(w: Writer, input: Any, sizes: list, dim: int) -> tuple:
+    shapes = [(*input.shape[:dim % len(input.shape)], size, *input.shape[dim % len(input.shape) + 1:]) for size in sizes]
+    made = w.emit("Split", [input, w.ints(sizes)], input.dtype, input.shape, outputs=len(sizes), axis=dim) if len(sizes) > 1 else [input]
+    for value, shape in zip(made, shapes):
+        value.shape = shape
+    return tuple(made)
+
+
+@rule("chunk")
+def chunk(w: Writer, input: Any, chunks: int, dim: int = 0) -> tuple:
+    have = input.shape[dim]
+    each = -(-have // chunks)
+    return parts(w, input, [min(each, have - at) for at in range(0, have, each)], dim)
+
+
+@rule("split", "split_with_sizes", "tensor_split")
+def split(w: Writer, input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple:
+    have = input.shape[dim]
+    if isinstance(split_size_or_sections, int):
+        return parts(w, input, [min(split_size_or_sections, have - at) for at in range(0, have, split_size_or_sections)], dim)
+    return parts(w, input, list(split_size_or_sections), dim)
+
+
+@rule("unbind")
+def unbind(w: Writer, input: Any, dim: int = 0) -> tuple:
+    dim %= len(input.shape)
+    shape = (*input.shape[:dim], *input.shape[dim + 1:])
+    return tuple(w.emit("Gather", [input, w.constant(at, dtypes.int64)], input.dtype, shape, axis=dim) for at in range(input.shape[dim]))
+
+
+@rule("select")
+def select(w: Writer, input: Any, dim: int, index: Any) -> Value:
+    return w.emit("Gather", [input, w.cast(index, dtypes.int64)], *w.out(), axis=dim)
+
+
+@rule("narrow")
+def narrow(w: Writer, input: Any, dim: int, start: int, length: int) -> Value:
+    return sliced(w, input, dim, slice(start, start + length), w.out()[1])
+
+
+def sliced(w: Writer, input: Value, dim: int, part: slice, shape: tuple) -> Value:
+    stop = 2**62 if part.stop is None else part.stop
+    return w.emit("Slice", [input, w.ints([part.start or 0]), w.ints([stop]), w.ints([dim]), w.ints([part.step or 1])], input.dtype, shape)
+
+
+@rule("getitem")
+def getitem(w: Writer, input: Any, index: Any) -> Any:
+    """Ints, slices, None, Ellipsis, and one tensor of indices."""
+    if isinstance(input, (tuple, list)):
+        return input[index]
+    items = list(index) if isinstance(index, tuple) else [index]
+    if any(isinstance(item, list) or isinstance(item, Value) and item.dtype is dtypes.bool for item in items):
+        raise NotImplementedError("onnx.export: selection by a mask or list")
+    if sum(isinstance(item, Value) for item in items) > 1:
+        raise NotImplementedError("onnx.export: selection by several tensors")
+    if any(item is ... for item in items):
+        at = items.index(...)
+        missing = len(input.shape) - sum(item is not None and item is not ... for item in items)
+        items[at:at + 1] = [slice(None)] * missing
+    value, dim = input, 0
+    for item in items:
+        if item is None:
+            value = w.emit("Unsqueeze", [value, w.ints([dim])], value.dtype, (*value.shape[:dim], 1, *value.shape[dim:]))
+            dim += 1
+        elif isinstance(item, slice):
+            if item != slice(None):
+                have = value.shape[dim]
+                plain = slice(*(None if isinstance(part, Value) else part for part in (item.start, item.stop, item.step)))
+                value = sliced(w, value, dim, item, (*value.shape[:dim], len(range(*plain.indices(have))), *value.shape[dim + 1:]))
+            dim += 1
+        elif isinstance(item, Value):
+            value = w.emit("Gather", [value, w.cast(item, dtypes.int64)], value.dtype, (*value.shape[:dim], *item.shape, *value.shape[dim + 1:]), axis=dim)
+            dim += len(item.shape)
+        else:
+            value = w.emit("Gather", [value, w.constant(item, dtypes.int64)], value.dtype, (*value.shape[:dim], *value.shape[dim + 1:]), axis=dim)
+    return value
+
+
+@rule("embedding")
+def embedding(w: Writer, input: Any, weight: Any, padding_idx: Any = None, *other: Any, **named: Any) -> Value:
+    return w.emit("Gather", [weight, input], *w.out(), axis=0)
+
+
+@rule("index_select")
+def index_select(w: Writer, input: Any, dim: int, index: Any) -> Value:
+    return w.emit("Gather", [input, index], *w.out(), axis=dim)
+
+
+@rule("gather")
+def gather(w: Writer, input: Any, dim: int, index: Any, sparse_grad: bool = False) -> Value:
+    return w.emit("GatherElements", [input, index], *w.out(), axis=dim)
+
+
+@rule("pad")
+def pad(w: Writer, input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Value:
+    rank, pairs = len(input.shape), list(zip(pad[::2], pad[1::2]))
+    before, after = [0] * rank, [0] * rank
+    for at, (low, high) in enumerate(pairs):
+        before[rank - 1 - at], after[rank - 1 - at] = low, high
+    kind = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
+    return w.emit("Pad", [input, w.ints(before + after), w.constant(value or 0, input.dtype) if kind == "constant" else None], *w.out(), mode=kind)
+
+
+@rule("to", "type_as", "float", "double", "int", "long", "half", "bool", "cast", "_cast")
+def to(w: Writer, input: Any, *args: Any, **named: Any) -> Value:
+    return w.cast(input, w.out()[0])
+
+
+@rule("detach", "clone", "contiguous", "alias", "requires_grad_", "_clone", "_contiguous", "copied", "_copied")
+def same(w: Writer, input: Any, *args: Any, **named: Any) -> Value:
+    return input
+
+
+@rule("zeros", "ones", "full", "new_zeros", "new_ones", "zeros_like", "ones_like", "full_like", "new_full")
+def filled(w: Writer, *args: Any, **named: Any) -> Value:
+    raise Unsupported
+
+
+def filling(like: bool, given: Any) -> Any:
+    def write(w: Writer, *args: Any, **named: Any) -> Value:
+        dtype, shape = w.out()
+        if like:
+            sizes: Any = w.emit("Shape", [args[0]], dtypes.int64, (len(shape),))
+            rest = args[1:]
+        elif given is None:
+            sizes, rest = w.ints(list(args[0])), args[1:]
+        else:
+            sizes, rest = w.ints(several(args)), ()
+        value = given if given is not None else (rest[0] if rest else named["fill_value"])
+        return w.emit("Expand", [w.constant(value, dtype), sizes], dtype, shape)
+    return write
+
+
+for _name, _like, _given in (("zeros", False, 0), ("ones", False, 1), ("full", False, None), ("zeros_like", True, 0), ("ones_like", True, 1), ("full_like", True, None)):
+    rule(_name)(filling(_like, _given))
+
+
+@rule("arange")
+def arange(w: Writer, *args: Any, dtype: Any = None, **named: Any) -> Value:
+    start, stop, step = {1: (0, args[0], 1), 2: (*args, 1), 3: args}[len(args)]
+    kind, shape = w.out()
+    return w.emit("Range", [w.cast(item, kind) for item in (start, stop, step)], kind, shape)
+
+
+@rule("tensor")
+def tensor(w: Writer, data: Any, **named: Any) -> Value:
+    dtype, _ = w.out()
+    return w.constant(data, dtype)
+
+
+@rule("tril", "triu")
+def triangle(w: Writer, input: Any, diagonal: int = 0, upper: int = 0) -> Value:
+    return w.emit("Trilu", [input, w.constant(diagonal, dtypes.int64)], *w.out(), upper=upper)
+
+
+@rule("triu")
+def triu(w: Writer, input: Any, diagonal: int = 0) -> Value:
+    return triangle(w, input, diagonal, 1)
+
+
+@rule("pixel_shuffle")
+def pixel_shuffle(w: Writer, input: Any, upscale_factor: int) -> Value:
+    if len(input.shape) != 4:
+        raise Unsupported
+    return w.emit("DepthToSpace", [input], *w.out(), blocksize=upscale_factor, mode="CRD")
+
+
+@rule("topk")
+def topk(w: Writer, input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple:
+    values, places = w.emit("TopK", [input, w.ints([k])], input.dtype, input.shape, outputs=2, axis=dim, largest=int(largest), sorted=int(sorted))
+    places.dtype = dtypes.int64
+    return values, places
+
+
+@rule("interpolate", "upsample")
+def interpolate(w: Writer, input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None,
+                recompute_scale_factor: Any = None, antialias: bool = False) -> Value:
+    count = len(input.shape) - 2
+    kind = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode)
+    if kind is None or antialias:
+        raise NotImplementedError(f"onnx.export: interpolate with mode {mode!r}")
+    where = "asymmetric" if kind == "nearest" else "align_corners" if align_corners else "half_pixel"
+    named = {"mode": kind, "coordinate_transformation_mode": where, "cubic_coeff_a": -0.75, **({"nearest_mode": "floor"} if kind == "nearest" else {})}
+    if size is not None:
+        ends = [size_of(w, input, 0), size_of(w, input, 1), *spread(size, count)]
+        return w.emit("Resize", [input, None, None, w.ints(ends)], *w.out(), **named)
+    scales = [float(item) for item in (scale_factor if isinstance(scale_factor, (tuple, list)) else [scale_factor] * count)]
+    return w.emit("Resize", [input, None, w.constant([1.0, 1.0, *scales], dtypes.float32)], *w.out(), **named)
+
+
+@rule("convolution")
+def convolution(w: Writer, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int = 1, *other: Any) -> Value:
+    return conv(w, input, weight, bias, stride, padding, dilation, groups)
+
+
+@rule("linear_batch", "linear_rows")
+def linear_batch(w: Writer, bias: Any, input: Any, weight: Any) -> Value:
+    return linear(w, input, weight, bias)
+
+
+@rule("slice")
+def slice_(w: Writer, input: Any, dim: int, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    return sliced(w, input, dim, slice(start, end, step), w.out()[1])
+
+
+@rule("norm_last")
+def norm_last(w: Writer, input: Any, p: float, keepdim: bool) -> Value:
+    kind = {1: "ReduceL1", 2: "ReduceL2"}.get(p)
+    if kind is None:
+        raise NotImplementedError(f"onnx.export: a norm of order {p}")
+    return w.emit(kind, [input, w.ints([-1])], *w.out(), keepdims=int(keepdim))
+
+
+@rule("nll_loss")
+def nll_loss(w: Writer, input: Any, target: Any, weight: Any = None, *other: Any, ignore_index: int = -100, reduction: Any = "mean", **named: Any) -> Value:
+    if len(other) >= 2:
+        ignore_index, reduction = next(item for item in other if type(item) is int), other[-1]
+    names = {0: "none", 1: "mean", 2: "sum"}
+    return w.emit("NegativeLogLikelihoodLoss", [input, target, weight], *w.out(), ignore_index=ignore_index, reduction=names.get(reduction, reduction))
+
+
+@rule("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(w: Writer, input: Any, output_size: Any, return_indices: bool = False) -> Value:
+    count = len(input.shape) - 2
+    given = output_size if isinstance(output_size, (tuple, list)) else [output_size] * count
+    wanted = [have if size is None else size for have, size in zip(input.shape[2:], given)]
+    if return_indices or any(have % size for have, size in zip(input.shape[2:], wanted)):
+        raise NotImplementedError("onnx.export: adaptive_max_pool with indices, or to a size that does not divide the input's")
+    kernel = [have // size for have, size in zip(input.shape[2:], wanted)]
+    return w.emit("MaxPool", [input], *w.out(), kernel_shape=kernel, strides=kernel)
+
+
+@rule("fold", "col2im")
+def fold(w: Writer, input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Value:
+    block = spread(kernel_size, 2)
+    return w.emit("Col2Im", [input, w.ints(spread(output_size, 2)), w.ints(block)], *w.out(), dilations=spread(dilation, 2), pads=spread(padding, 2) * 2,
+                  strides=spread(stride, 2))
+
+
+@rule("_avg_pool2d", "_avg_pool1d", "_avg_pool3d")
+def avg_pool_primitive(w: Writer, input: Any, size: Any, kernel: Any, stride: Any, padding: Any, count_include_pad: bool = True, override: Any = None) -> Value:
+    pads = [item if isinstance(item, int) else item[0] for item in padding]
+    if override is not None:
+        raise NotImplementedError("onnx.export: avg_pool with divisor_override")
+    return w.emit("AveragePool", [input], *w.out(), kernel_shape=list(kernel), strides=list(stride), pads=pads * 2, count_include_pad=int(count_include_pad))
+
+
+@rule("bitwise_not", "invert")
+def bitwise_not(w: Writer, input: Any) -> Value:
+    if input.dtype is not dtypes.bool:
+        raise NotImplementedError("onnx.export: bitwise ops on integers")
+    return w.emit("Not", [input], *w.out())
+
+
+@rule("constant_pad")
+def constant_pad(w: Writer, input: Any, padding: Any, value: Any = 0) -> Value:
+    return pad(w, input, padding, "constant", value)
