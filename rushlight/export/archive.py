@@ -57,6 +57,11 @@ def save(ep: Any, f: Any, *, extra_files: dict | None = None, opset_version: dic
         write_archive(f, records)
 
 
+def to_c(ep: Any, path: Any) -> None:
+    """An object file and a C header of a program: not built."""
+    raise NotImplementedError("export.to_c: kernels/ has no entry that writes object files yet")
+
+
 def pack(programs: dict[str, Any], extra: dict) -> list[tuple]:
     """The records of an archive of programs that share one state."""
     tensors: dict[str, Tensor] = {}

@@ -19,6 +19,7 @@ from ..capture.points import FrameState, Point, Points
 from ..capture.shapes import Symbol
 from ..capture.tensors import VALUES, Traced, assert_true, present_modes, public_name
 from ..capture.trace import Tracer, restore
+from ..capture.training import make_state
 from ..compile import compiler
 from ..compile.policy import explain_break, source_line
 from ..core import modes
@@ -43,6 +44,7 @@ def step_on_tensors(self: Any, args: tuple, kwargs: dict) -> None:
     optimizer = self.value(args[0])
     if len(args) > 1 or kwargs:
         raise UserError("export of optimizer.step() with a closure")
+    make_state(optimizer)  # what its first step would make
     for group in self.resolved(self.getattr(optimizer, "param_groups")):
         self.inline(PointwiseOptimizer._step_on_tensors, optimizer, group)
 
