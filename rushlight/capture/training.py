@@ -14,10 +14,9 @@ from ..core import modes
 from ..nn.module import Module
 from ..ops import zeros_like
 from ..optim.arithmetic import TENSORS
-from ..optim.blocks import is_first
 from ..optim.optimizer import Optimizer, evaluate
 from ..optim.pointwise import PointwiseOptimizer, apply_rule
-from ..tensor import OutputEdge, Tensor
+from ..tensor import PLAIN, OutputEdge, Tensor
 from .machine import Break
 from .tensors import Traced
 
@@ -221,53 +220,59 @@ def recorded_step(self: Any, closure: Any = None) -> Any:
 
 def optimizer_step(self: Any, args: tuple, kwargs: dict) -> Any:
     optimizer = self.value(args[0])
-    make_state(optimizer)
-    if len(args) > 1 or kwargs or not simple(optimizer) or not guarded(self, optimizer, True):
+    if not optimizer._traceable:
+        raise Break("Optimizer step", f"the rule of {type(optimizer).__name__} depends on the step")
+    if len(args) > 1 or kwargs or not plain(optimizer) or not guarded(self, optimizer, False):
         return self.follow(recorded_step, args, kwargs)
     name = self.source_of(optimizer).name
+    ready = []
+    for at, group in enumerate(optimizer.param_groups):
+        for param in group["params"]:
+            traced = parameter(self, param, f"{name}.params[{len(ready)}]")
+            ready.append((at, param, traced, self.value(self.tensor_attribute(traced, "grad"))))
+    ready = [item for item in ready if item[3] is not None]
+    if not make_state(optimizer, ready) or not guarded(self, optimizer, True):
+        return self.follow(recorded_step, args, kwargs)
     groups = self.value(self.getattr(optimizer, "param_groups"))
-    number = 0
     with modes.no_grad():
-        for at, raw_group in enumerate(optimizer.param_groups):
-            group = self.value(self.getitem(groups, at))
-            layout = optimizer._layout(raw_group)
-            for raw in raw_group["params"]:
-                param = parameter(self, raw, f"{name}.params[{number}]")
-                number += 1
-                grad = self.value(self.tensor_attribute(param, "grad"))
-                if grad is None:
-                    continue
-                held = optimizer.state.get(raw, {}) if layout.names else {}
-                state = {key: state_tensor(self, held[key], f"{name}.state[{number - 1}].{key}") for key in layout.names}
-                self.follow(apply_rule, (optimizer, group, param, grad, state, layout, TENSORS), {})
+        for number, (at, raw, param, grad) in enumerate(ready):
+            layout = optimizer._layout(optimizer.param_groups[at])
+            held = optimizer.state[raw] if layout.names else {}
+            state = {key: state_tensor(self, held[key], f"{name}.state[{number}].{key}") for key in layout.names}
+            self.follow(apply_rule, (optimizer, self.value(self.getitem(groups, at)), param, grad, state, layout, TENSORS), {})
     return None
 
 
-def simple(optimizer: Any) -> bool:
-    """Whether all that a step does is the rule, on real numbers, with a state that is there."""
+def plain(optimizer: Any) -> bool:
+    """Whether all that a step does is the rule on real numbers."""
     if type(optimizer)._step_on_tensors is not PointwiseOptimizer._step_on_tensors:
         return False
     for group in optimizer.param_groups:
-        layout = optimizer._layout(group)
         if group.get("differentiable") or group.get("capturable") or group.get("fused"):
             return False
-        for param in group["params"]:
-            state = optimizer.state.get(param) or {}
-            if param.is_complex() or layout.names and param._requires_grad and any(name not in state for name in layout.names):
-                return False
+        if any(type(param) not in PLAIN or param.is_complex() for param in group["params"]):
+            return False
     return True
 
 
-def make_state(optimizer: Any) -> None:
-    """The state that the first step would make, made before it: zeros, so that one translation serves every step."""
-    for group in optimizer.param_groups:
+def make_state(optimizer: Any, ready: list) -> bool:
+    """The state that the first step would make, made before it: zeros, so that one translation serves every step.
+
+    False where zeros are not what the first step keeps.
+    """
+    for at, param, _, _ in ready:
+        group = optimizer.param_groups[at]
         layout = optimizer._layout(group)
-        for param in group["params"]:
-            if param._requires_grad and (is_first(optimizer.state.get(param, {}), layout) or not optimizer.state.get(param)):
-                state = optimizer.state[param] if layout.names else {}
-                optimizer._make_state(param, state, layout)
-                if list(layout.slots) == ["momentum_buffer"] and group.get("dampening") == 0:
-                    state["momentum_buffer"] = zeros_like(param.detach())
+        if layout.names and any(name not in optimizer.state.get(param, {}) for name in layout.names):
+            later = [name for name, fill in layout.slots.items() if fill is None]
+            if later and (later != ["momentum_buffer"] or group.get("dampening") != 0):
+                return False
+            state = optimizer.state[param]
+            optimizer._make_state(param, state, layout)
+            for name in later:
+                if state.get(name) is None:
+                    state[name] = zeros_like(param.detach())
+    return True
 
 
 TRAINING = {Tensor.backward: tensor_backward, api.backward: function_backward, Optimizer.zero_grad: optimizer_zero_grad,

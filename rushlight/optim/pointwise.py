@@ -56,6 +56,7 @@ class PointwiseOptimizer(Optimizer):
                     if kept and not isinstance(kept[name], Tensor):  # written by a PyTorch that kept Python numbers
                         kept[name] = tensor(float(kept[name]), dtype=scalar_dtype(group.get("fused")))
 
+    _traceable = True  # whether the rule is the same at every step
     _later_options: dict[str, Any] = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

@@ -1,0 +1,366 @@
+"""Whole train steps: losses, parameters, gradients and optimizer state are as in eager mode, in one graph."""
+import copy
+
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.nn import functional as F
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.01),
+    "nesterov": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True),
+    "dampening": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, dampening=0.5),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    "amsgrad": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05),
+    "adadelta": lambda p: torch.optim.Adadelta(p),
+    "adamax": lambda p: torch.optim.Adamax(p),
+    "nadam": lambda p: torch.optim.NAdam(p),
+    "radam": lambda p: torch.optim.RAdam(p),
+    "groups": lambda p: torch.optim.AdamW([{"params": list(p)[:2], "lr": 0.1}, {"params": list(p)[2:]}], lr=0.01),
+}
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+
+
+def data(steps=5):
+    torch.manual_seed(1)
+    return [(torch.randn(8, 6), torch.randint(0, 3, (8,))) for _ in range(steps)]
+
+
+def compare(make, steps=5, graphs=None):
+    """Run `make(model) -> (step, optimizers)` eager and compiled on equal models; everything observable must agree."""
+    one, two = net(), net()
+    (eager, first), (plain, second) = make(one), make(two)
+    compiled = torch.compile(plain)
+    for x, y in data(steps):
+        a, b = eager(x, y), compiled(x, y)
+        assert torch.allclose(torch.as_tensor(a), torch.as_tensor(b), atol=1e-5), (a, b)
+        for p, q in zip(one.parameters(), two.parameters()):
+            assert torch.allclose(p, q, atol=2e-5), (p - q).abs().max()
+            assert (p.grad is None) == (q.grad is None)
+            if p.grad is not None:
+                assert torch.allclose(p.grad, q.grad, atol=1e-5)
+        for o, t in zip(first, second):
+            s, u = o.state_dict()["state"], t.state_dict()["state"]
+            assert s.keys() == u.keys()
+            for key in s:
+                assert s[key].keys() == u[key].keys()
+                for name in s[key]:
+                    assert torch.allclose(torch.as_tensor(s[key][name]), torch.as_tensor(u[key][name]), atol=1e-5), name
+    if graphs is not None:
+        assert len(compiled._rushlight_compiled.graphs) <= graphs
+    return compiled
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers(name):
+    def make(model):
+        opt = OPTIMIZERS[name](model.parameters())
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step, [opt]
+    compare(make)
+
+
+def test_one_graph():
+    def make(model):
+        opt = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            opt.step()
+            return loss.detach()
+        return step, [opt]
+    compare(make, graphs=1)
+
+
+def test_clip_value_and_norm_returned():
+    def make(model):
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            model.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            nn.utils.clip_grad_value_(model.parameters(), 0.01)
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1e9)
+            opt.step()
+            return norm
+        return step, [opt]
+    compare(make)
+
+
+def test_loss_returned_with_history():
+    def make(model):
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss
+        return step, [opt]
+    compiled = compare(make)
+    loss = compiled(*data(1)[0])
+    assert loss.requires_grad
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+def test_accumulation():
+    def make(model):
+        opt = torch.optim.Adam(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            opt.zero_grad()
+            total = 0.0
+            for part, label in zip(x.chunk(2), y.chunk(2)):
+                loss = F.cross_entropy(model(part), label) / 2
+                loss.backward()
+                total = total + loss.detach()
+            opt.step()
+            return total
+        return step, [opt]
+    compare(make, graphs=1)
+
+
+def test_gradients_kept_between_calls():
+    def make(model):
+        opt = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step, [opt]
+    compare(make)
+
+
+def test_zero_grad_in_place():
+    def make(model):
+        opt = torch.optim.SGD(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            opt.zero_grad(set_to_none=False)
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step, [opt]
+    compare(make)
+
+
+def test_scheduler():
+    def make(model):
+        opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, 0.9)
+
+        def train(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        inner = {}
+
+        def step(x, y):
+            run = inner.setdefault("run", torch.compile(train))
+            result = run(x, y)
+            scheduler.step()
+            return result
+        step.inner = inner
+        return step, [opt]
+    one, two = net(), net()
+    (eager, _), (step, _) = make(one), make(two)
+    torch.compiler.set_stance("force_eager")
+    try:
+        want = [eager(x, y).item() for x, y in data(14)]
+    finally:
+        torch.compiler.set_stance("default")
+    got = [step(x, y).item() for x, y in data(14)]
+    assert want == pytest.approx(got, abs=1e-5)
+    assert len(step.inner["run"]._rushlight_compiled.graphs) <= 3
+
+
+def test_moving_average_of_parameters():
+    def make(model):
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+        average = [p.detach().clone() for p in model.parameters()]
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            with torch.no_grad():
+                for kept, p in zip(average, model.parameters()):
+                    kept.mul_(0.9).add_(p, alpha=0.1)
+            return torch.cat([kept.reshape(-1) for kept in average])
+        return step, [opt]
+    compare(make)
+
+
+def test_scaled_loss():
+    def make(model):
+        opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            (loss * 128).backward()
+            for p in model.parameters():
+                p.grad.div_(128)
+            opt.step()
+            return loss.detach()
+        return step, [opt]
+    compare(make)
+
+
+def test_batch_norm_statistics():
+    def make(model):
+        torch.manual_seed(3)
+        deep = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+        opt = torch.optim.SGD(deep.parameters(), lr=0.1)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(deep(x), y)
+            loss.backward()
+            opt.step()
+            return torch.cat([loss.detach().reshape(1), deep[1].running_mean, deep[1].running_var, deep[1].num_batches_tracked.float().reshape(1)])
+        return step, [opt]
+    compare(make)
+
+
+def test_two_optimizers():
+    def make(model):
+        left, right = torch.optim.SGD(model[0].parameters(), lr=0.1), torch.optim.Adam(model[2].parameters(), lr=0.01)
+
+        def step(x, y):
+            left.zero_grad()
+            right.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            left.step()
+            right.step()
+            return loss.detach()
+        return step, [left, right]
+    compare(make, graphs=1)
+
+
+def test_frozen_parameters():
+    def make(model):
+        model[0].weight.requires_grad_(False)
+        opt = torch.optim.Adam(model.parameters(), lr=0.01)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step, [opt]
+    compare(make)
+
+
+def test_unused_parameter():
+    def make(model):
+        spare = nn.Parameter(torch.ones(3))
+        opt = torch.optim.Adam([*model.parameters(), spare], lr=0.01)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach() + spare.detach().sum()
+        return step, [opt]
+    compare(make)
+
+
+def test_an_index_out_of_range_changes_nothing():
+    model = net()
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def step(x, y):
+        opt.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        return loss.detach()
+    compiled = torch.compile(step)
+    (x, y), = data(1)
+    compiled(x, y)
+    before = copy.deepcopy(model.state_dict())
+    bad = y.clone()
+    bad[0] = 7
+    with pytest.raises(IndexError):
+        compiled(x, bad)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+    compiled(x, y)
+
+
+def test_state_that_was_replaced():
+    def make(model):
+        opt = torch.optim.Adam(model.parameters(), lr=0.01)
+        saved = copy.deepcopy(opt.state_dict())
+        count = [0]
+
+        def train(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return train, [opt], saved, count
+    one, two = net(), net()
+    results = []
+    for model, wrap in ((one, lambda f: f), (two, torch.compile)):
+        train, (opt,), saved, _ = make(model)
+        run = wrap(train)
+        losses = [run(x, y).item() for x, y in data(3)]
+        opt.load_state_dict(saved)
+        losses += [run(x, y).item() for x, y in data(3)]
+        model[0].weight.data = torch.zeros(16, 6)
+        losses += [run(x, y).item() for x, y in data(3)]
+        results.append(losses)
+    assert results[0] == pytest.approx(results[1], abs=1e-5)
+
+
+def test_versions_rise():
+    model = net()
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x, y):
+        opt.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        return loss.detach()
+    compiled = torch.compile(step)
+    (x, y), = data(1)
+    compiled(x, y)
+    before = [p._version for p in model.parameters()]
+    held = (model[2].weight ** 2).sum()
+    compiled(x, y)
+    assert all(p._version > b for p, b in zip(model.parameters(), before))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        held.backward()
