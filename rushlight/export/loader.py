@@ -700,3 +700,258 @@ def while_loop(test, body, carried, extra=()):
     while bool(run(test, [*carried, *extra])):
         carried = run(body, [*carried, *extra])
     return tuple(carried)
+
+
+# -- more activations ----------------------------------------------------------------------------------------------------
+
+
+@op("selu")
+def selu(x, inplace=False):
+    return 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x))
+
+
+@op("celu")
+def celu(x, alpha=1.0, inplace=False):
+    return np.where(x > 0, x, alpha * np.expm1(x / alpha))
+
+
+@op("mish")
+def mish(x, inplace=False):
+    return x * np.tanh(np.logaddexp(0, x))
+
+
+@op("hardsigmoid")
+def hardsigmoid(x, inplace=False):
+    return np.clip(x + 3, 0, 6) / 6
+
+
+@op("hardswish")
+def hardswish(x, inplace=False):
+    return x * hardsigmoid(x)
+
+
+@op("hardshrink")
+def hardshrink(x, lambd=0.5):
+    return np.where(np.abs(x) > lambd, x, 0)
+
+
+@op("softshrink")
+def softshrink(x, lambd=0.5):
+    return np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, 0))
+
+
+@op("softsign")
+def softsign(x):
+    return x / (np.abs(x) + 1)
+
+
+@op("tanhshrink")
+def tanhshrink(x):
+    return x - np.tanh(x)
+
+
+@op("threshold")
+def threshold(x, threshold, value, inplace=False):
+    return np.where(x > threshold, x, value)
+
+
+@op("logsigmoid")
+def logsigmoid(x):
+    return -np.logaddexp(0, -x)
+
+
+@op("softmin")
+def softmin(x, dim=-1, *other, **named):
+    return softmax(-x, dim)
+
+
+@op("glu")
+def glu(x, dim=-1):
+    first, second = np.split(x, 2, axis=dim)
+    return first * sigmoid(second)
+
+
+@op("prelu")
+def prelu(x, weight):
+    return np.where(x > 0, x, x * (weight.reshape([-1] + [1] * (x.ndim - 2)) if weight.size > 1 and x.ndim > 1 else weight))
+
+
+@op("rrelu")
+def rrelu(x, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
+    if training:
+        raise NotImplementedError("loader: rrelu in training mode")
+    return np.where(x >= 0, x, x * ((lower + upper) / 2))
+
+
+# -- more layers ---------------------------------------------------------------------------------------------------------
+
+
+@op("group_norm")
+def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5, *other):
+    grouped = x.reshape(x.shape[0], num_groups, -1)
+    out = ((grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + eps)).reshape(x.shape)
+    sides = [-1] + [1] * (x.ndim - 2)
+    out = out if weight is None else out * weight.reshape(sides)
+    return out if bias is None else out + bias.reshape(sides)
+
+
+@op("instance_norm")
+def instance_norm(x, mean=None, var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5, *other):
+    if not use_input_stats:
+        return batch_norm(x, mean, var, weight, bias, eps=eps)
+    return group_norm(x, x.shape[1], weight, bias, eps)
+
+
+@op("rms_norm")
+def rms_norm(x, shape, weight=None, eps=None):
+    dims = tuple(range(x.ndim - len(shape), x.ndim))
+    out = x / np.sqrt((x * x).mean(dims, keepdims=True) + (np.finfo(x.dtype).eps if eps is None else eps))
+    return out if weight is None else out * weight
+
+
+@op("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def conv_transpose(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    count = weight.ndim - 2
+    batched = x if x.ndim == count + 2 else x[None]
+    stride, padding, extra, dilation = (spread(item, count) for item in (stride, padding, output_padding, dilation))
+    parts = []
+    for part, kernel in zip(np.split(batched, groups, axis=1), np.split(weight, groups, axis=0)):
+        sizes = [(have - 1) * step + wide * (size - 1) + 1 + more
+                 for have, step, size, wide, more in zip(batched.shape[2:], stride, kernel.shape[2:], dilation, extra)]
+        out = np.zeros([batched.shape[0], kernel.shape[1], *sizes], batched.dtype)
+        for place in np.ndindex(*kernel.shape[2:]):
+            there = tuple(slice(at * wide, at * wide + (have - 1) * step + 1, step)
+                          for at, wide, have, step in zip(place, dilation, batched.shape[2:], stride))
+            out[(slice(None), slice(None), *there)] += np.moveaxis(np.tensordot(part, kernel[(slice(None), slice(None), *place)], ([1], [0])), -1, 1)
+        parts.append(out[(slice(None), slice(None), *(slice(side, size - side) for side, size in zip(padding, sizes)))])
+    out = np.concatenate(parts, axis=1)
+    out = out if bias is None else out + bias.reshape([1, -1] + [1] * count)
+    return out if x.ndim == count + 2 else out[0]
+
+
+def adaptive_max_pools(count):
+    @op(f"adaptive_max_pool{count}d")
+    def adaptive_max_pool(x, output_size, return_indices=False):
+        if return_indices:
+            raise NotImplementedError("loader: pooling with indices")
+        for at, size in enumerate(spread(output_size, count)):
+            axis = x.ndim - count + at
+            have = x.shape[axis]
+            if size is not None:
+                ends = [(place * have // size, -(-(place + 1) * have // size)) for place in range(size)]
+                x = np.stack([np.take(x, range(*end), axis=axis).max(axis) for end in ends], axis=axis)
+        return x
+
+
+for _count in (1, 2, 3):
+    adaptive_max_pools(_count)
+
+
+@op("pixel_shuffle")
+def pixel_shuffle(x, r):
+    *lead, channels, height, width = x.shape
+    return np.transpose(x.reshape(-1, channels // r ** 2, r, r, height, width), (0, 1, 4, 2, 5, 3)).reshape(*lead, channels // r ** 2, height * r, width * r)
+
+
+@op("pixel_unshuffle")
+def pixel_unshuffle(x, r):
+    *lead, channels, height, width = x.shape
+    return np.transpose(x.reshape(-1, channels, height // r, r, width // r, r), (0, 1, 3, 5, 2, 4)).reshape(*lead, channels * r * r, height // r, width // r)
+
+
+@op("channel_shuffle")
+def channel_shuffle(x, groups):
+    return np.swapaxes(x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]), 1, 2).reshape(x.shape)
+
+
+@op("unflatten")
+def unflatten_dim(x, dim, sizes):
+    dim %= x.ndim
+    return x.reshape([*x.shape[:dim], *sizes, *x.shape[dim + 1:]])
+
+
+@op("bilinear")
+def bilinear(a, b, weight, bias=None):
+    out = np.einsum("...i,oij,...j->...o", a, weight, b)
+    return out if bias is None else out + bias
+
+
+@op("interpolate")
+def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
+    count = x.ndim - 2
+    if mode not in ("nearest", "linear", "bilinear", "trilinear") or antialias:
+        raise NotImplementedError(f"loader: interpolate with mode {mode!r}")
+    for at in range(count):
+        axis, have = at + 2, x.shape[at + 2]
+        factor = None if scale_factor is None else spread(scale_factor, count)[at] if not isinstance(scale_factor, float) else scale_factor
+        wanted = spread(size, count)[at] if size is not None else int(have * factor)
+        step = have / wanted if factor is None or recompute_scale_factor else 1 / factor
+        places = np.arange(wanted)
+        if mode == "nearest":
+            x = np.take(x, np.minimum((places * step).astype(int), have - 1), axis=axis)
+            continue
+        where = places * ((have - 1) / max(wanted - 1, 1)) if align_corners else np.maximum((places + 0.5) * step - 0.5, 0)
+        low = np.minimum(where.astype(int), have - 1)
+        part = (where - low).astype(x.dtype).reshape([-1] + [1] * (x.ndim - axis - 1))
+        x = np.take(x, low, axis=axis) * (1 - part) + np.take(x, np.minimum(low + 1, have - 1), axis=axis) * part
+    return x
+
+
+@op("multi_head_attention_forward")
+def multi_head_attention(query, key, values, embed_dim, heads, in_weight, in_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_weight, out_bias, training=True,
+                         key_padding_mask=None, need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
+                         v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True, is_causal=False):
+    if training and dropout_p or add_zero_attn or bias_k is not None or key_padding_mask is not None or static_k is not None or query.ndim != 3:
+        raise NotImplementedError("loader: attention with these options")
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else np.split(in_weight, 3)
+    biases = (None,) * 3 if in_bias is None else np.split(in_bias, 3)
+    length, batch, width = query.shape
+
+    def headed(x, weight, bias):
+        return linear(x, weight, bias).reshape(x.shape[0], batch, heads, -1).transpose(1, 2, 0, 3)
+    q, k, v = (headed(x, weight, bias) for x, weight, bias in zip((query, key, values), weights, biases))
+    scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
+    if attn_mask is not None:
+        scores = np.where(attn_mask, -np.inf, scores) if attn_mask.dtype == bool else scores + attn_mask
+    scores = softmax(scores)
+    out = linear((scores @ v).transpose(2, 0, 1, 3).reshape(length, batch, width), out_weight, out_bias)
+    return out, (scores.mean(1) if average_attn_weights else scores) if need_weights else None
+
+
+# -- losses --------------------------------------------------------------------------------------------------------------
+
+
+def lowered(loss, reduction):
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def losses(name, formula):
+    def loss(x, target, *other, reduction="mean", **named):
+        named = {key: item for key, item in named.items() if key not in ("size_average", "reduce") and item is not None}
+        return lowered(formula(x, target, **named), reduction)
+    op(name)(loss)
+
+
+for _name, _formula in {
+        "mse_loss": lambda x, y: (x - y) ** 2, "l1_loss": lambda x, y: np.abs(x - y),
+        "smooth_l1_loss": lambda x, y, beta=1.0: np.where(np.abs(x - y) < beta, (x - y) ** 2 * 0.5 / beta, np.abs(x - y) - 0.5 * beta),
+        "huber_loss": lambda x, y, delta=1.0: np.where(np.abs(x - y) <= delta, (x - y) ** 2 * 0.5, delta * (np.abs(x - y) - 0.5 * delta)),
+        "soft_margin_loss": lambda x, y: np.log1p(np.exp(-y * x)),
+        "binary_cross_entropy_with_logits": lambda x, y: np.maximum(x, 0) - x * y + np.log1p(np.exp(-np.abs(x)))}.items():
+    losses(_name, _formula)
+
+
+@op("nll_loss")
+def nll_loss(x, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    kept = target != ignore_index
+    safe = np.where(kept, target, 0)
+    each = -np.take_along_axis(x, np.expand_dims(safe, 1), axis=1).squeeze(1)
+    scale = kept * (np.ones(x.shape[1], x.dtype) if weight is None else weight)[safe]
+    return (each * scale).sum() / scale.sum() if reduction == "mean" else lowered(each * scale, reduction)
+
+
+@op("cross_entropy")
+def cross_entropy(x, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+    if label_smoothing or target.dtype.kind == "f":
+        raise NotImplementedError("loader: cross_entropy with smoothing or probabilities")
+    return nll_loss(log_softmax(x, 1), target, weight, None, ignore_index, None, reduction)
