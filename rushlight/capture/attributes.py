@@ -349,7 +349,7 @@ class Attributes(Loader):
         self.write(target, name, value, "object")
 
     def is_module(self, value: Any) -> bool:
-        return "_modules" in getattr(value, "__dict__", ()) and hasattr(value, "named_parameters")
+        return not self.is_symbol(value) and "_modules" in getattr(value, "__dict__", ()) and hasattr(value, "named_parameters")
 
     def set_module_attribute(self, module: Any, name: str, value: Any) -> None:
         """A module sorts what is assigned into parameters, buffers and the rest: replayed as the assignment it is."""
