@@ -6,15 +6,18 @@ Read `export` first; tracing is in trace.py, the proof of declared sizes in prov
 import dataclasses
 import inspect
 import keyword
+import operator
 import warnings
 from typing import Any
 
 from ..capture.rebuild import Rebuild
 from ..capture.shapes import Symbol
+from ..capture.sources import find_value
 from ..capture.tensors import Traced, assert_true, set_mode
 from ..core.pytree import children_of, register_pytree_node, tree_flatten, tree_unflatten
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..nn.module import Module
+from ..ops import tensor as as_tensor
 from ..tensor import Tensor
 from .archive import Package
 from .checks import Checks, Input, SizeSymbol
@@ -61,7 +64,17 @@ def export_one(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shap
     args_, kwargs_ = tree_unflatten(leaves, spec)
     sizes = Sizes().read(arguments, dynamic_shapes)
     tracer, value = trace_module(called, args_, kwargs_, leaves, sizes)
+    counters = changed_numbers(mod, tracer)
+    if counters:  # numbers that forward changes: traced again as state
+        tracer, value = trace_module(called, args_, kwargs_, leaves, sizes, counters=counters)
     return Builder(mod, tracer, value, names, args, kwargs, leaves, sizes, shared).program()
+
+
+def changed_numbers(mod: Module, tracer: ExportTracer) -> dict:
+    """(id of a module, attribute) -> value for the ints that forward assigned ints to."""
+    modules = {id(part) for part in mod.modules()}
+    return {(id(target), key): vars(target)[key] for target, written, _ in tracer.attributes.values() if id(target) in modules
+            for key, value in written.items() if type(vars(target).get(key)) is int and type(tracer.value(value)) is int}
 
 
 def export_entries(entries: dict, args: dict, kwargs: dict, dynamic_shapes: dict) -> Package:
@@ -171,6 +184,8 @@ class Builder:
         self.state: dict[str, Tensor] = {}
         self.constants: dict[str, Tensor] = {}
         self.aliases: dict[str, str] = {}
+        self.counters: dict[str, tuple] = {}  # a number of a module -> (its value, its symbols, the new value)
+        self.counter_nodes: dict[str, Node] = {}
 
     def program(self) -> ExportedProgram:
         writes = self.effects()
@@ -179,9 +194,13 @@ class Builder:
         for node in self.tracer.graph.nodes:
             if node.op != "placeholder":
                 self.nodes[node] = self.copy(node, self.graph, self.nodes)
+        outputs, out_spec, out_specs = self.outputs()
+        for name, (_, symbols, value) in self.counters.items():
+            place = self.counter_nodes[name]
+            new = self.arithmetic(value.expression, {source: place for source in symbols}) if type(value) is Symbol else value
+            self.graph.call_method("copy_" if isinstance(new, Node) else "fill_", (place, new))
         for target, written in writes:
             self.nodes[written] = self.graph.call_method("copy_", (self.nodes[target], self.nodes[written]))
-        outputs, out_spec, out_specs = self.outputs()
         self.graph.output(tuple(outputs))
         self.graph.eliminate_dead_code()
         held = {name: self.copy_held(module) for name, module in self.tracer.held.items()}
@@ -228,6 +247,14 @@ class Builder:
             name = named.get(id(item.real)) or self.constant_name(item)
             self.constants[name] = item.real
             add(InputKind.CONSTANT_TENSOR, "c_", name, item.real)
+        for name, (start, symbols, _) in self.counters.items():
+            self.constants[name] = as_tensor(start)
+            add(InputKind.CONSTANT_TENSOR, "c_", name, self.constants[name])
+            self.counter_nodes[name] = node = [*self.graph.nodes][-1]
+            for source in symbols:
+                used = tracer.symbol_nodes.get(("source", id(source)))
+                if used is not None:
+                    self.nodes[used] = node
         self.inputs = []
         for at, (name, leaf) in enumerate(zip(self.leaf_names(), self.leaves)):
             node = placeholder(self.graph, name)
@@ -351,7 +378,19 @@ class Builder:
             outputs.append(node)
         return outputs, spec, specs
 
+    def arithmetic(self, expression: Any, places: dict) -> Any:
+        """An expression over numbers of the state as nodes."""
+        if type(expression) is not tuple:
+            return expression
+        if expression[0] == "source":
+            return places[expression[1]]
+        function = getattr(operator, expression[0])
+        return self.graph.call_function(function, tuple(self.arithmetic(part, places) for part in expression[1:]))
+
     def symbol(self, expression: Any) -> Any:
+        places = {source: self.counter_nodes[name] for name, (_, symbols, _) in self.counters.items() for source in symbols}
+        if places and set(sources_of(expression)) <= set(places):
+            return self.graph.call_function(int, (self.arithmetic(expression, places),))
         before = {node for node in self.tracer.graph.nodes}
         node = self.tracer.expression_node(expression)
         for new in self.tracer.graph.nodes:
@@ -402,11 +441,25 @@ class Builder:
                 before = target._buffers[key] if buffer else vars(target).get(key)
                 if value is before:
                     continue
+                if (id(target), key) in tracer.policy.counters and self.counted(target, f"{prefix}.{key}" if prefix else key, key, value):
+                    continue
                 writes.append(self.assigned(prefix, key, before, tracer.value(value), buffer))
         if tracer.cells or tracer.scopes:
             names = [key for _, written in tracer.scopes.values() for key in written]
             raise UserError(f"forward assigns a variable outside of it{': ' + ', '.join(names) if names else ''}: a program cannot keep that.")
         return [write for write in writes if write is not None]
+
+    def counted(self, target: Any, name: str, key: str, value: Any) -> bool:
+        """A number that forward changes: a tensor of the state, and its new value at the end. False if the code fixed it."""
+        symbols = {source: symbol for source, symbol in self.tracer.symbols.items()
+                   if source.kind != "shape" and (id(find_value(source.base, self.tracer.policy.roots)), source.key) == (id(target), key)}
+        asked = [source for _, left, right, *_ in self.tracer.relations for source in sources_of(left) + sources_of(right)]
+        if any(symbol.fixed for symbol in symbols.values()) or type(value) not in (int, Symbol) or any(source in symbols for source in asked):
+            return False
+        if type(value) is Symbol and not set(sources_of(value.expression)) <= set(symbols):
+            return False
+        self.counters[name] = (vars(target)[key], symbols, value)
+        return True
 
     def untouched(self, rebuild: Any, known: Any) -> bool:
         now, before = list(known.value), list(known.snapshot)
@@ -457,6 +510,12 @@ class Described:
 def copy_state(value: Tensor) -> Tensor:
     """The exported values, apart from the module's."""
     return type(value)(value.detach().clone(), value.requires_grad) if value.requires_grad else value.detach().clone()
+
+
+def sources_of(expression: Any) -> list:
+    if type(expression) is not tuple:
+        return []
+    return [expression[1]] if expression[0] == "source" else [source for part in expression[1:] for source in sources_of(part)]
 
 
 def rename(expression: Any, names: dict) -> Any:

@@ -17,15 +17,16 @@ from ..capture.loading import Uncapturable
 from ..capture.machine import Break, Restart
 from ..capture.points import FrameState, Point, Points
 from ..capture.shapes import Symbol
+from ..capture.sources import find_value
 from ..capture.tensors import VALUES, Traced, assert_true, present_modes, public_name
 from ..capture.trace import Tracer, restore
-from ..capture.training import make_state
 from ..compile import compiler
 from ..compile.policy import explain_break, source_line
 from ..core import modes
 from ..core.generator import default_generator
 from ..core.pytree import REGISTERED, children_of, tree_map
 from ..nn.module import Module
+from ..ops import zeros_like
 from ..optim.pointwise import PointwiseOptimizer
 from ..tensor import Tensor, wrap
 from .program import gradients
@@ -37,6 +38,18 @@ from .targets import name_of
 def entry(module: Any, args: tuple, kwargs: dict) -> Any:
     """What is traced."""
     return module(*args, **kwargs)
+
+
+def make_state(optimizer: Any) -> None:
+    """The state that an optimizer's first step would make, made before it, so that it is state of the program."""
+    for group in optimizer.param_groups:
+        layout = optimizer._layout(group)
+        for param in group["params"]:
+            if param._requires_grad and layout.names and not optimizer.state.get(param):
+                state = optimizer.state[param]
+                optimizer._make_state(param, state, layout)
+                if list(layout.slots) == ["momentum_buffer"] and group.get("dampening") == 0:
+                    state["momentum_buffer"] = zeros_like(param.detach())
 
 
 def step_on_tensors(self: Any, args: tuple, kwargs: dict) -> None:
@@ -80,8 +93,18 @@ class ExportPolicy:
                 self.dims[id(leaf)] = frozenset(dim for number, dim in sizes.uses if number == at)
         self.fixed: list[tuple] = []  # (root, value, line)
 
-    def symbol(self, tracer: Any, source: Any, raw: Any) -> None:
-        return None
+    counters: dict = {}  # (id of a module, attribute) -> its value: numbers that forward changes, kept as state
+    roots: list = []
+
+    def symbol(self, tracer: Any, source: Any, raw: Any) -> Any:
+        """A symbol for a number that is state; any other is fixed."""
+        if not self.counters or type(raw) is not int or source.base is None:
+            return None
+        try:
+            owner = find_value(source.base, self.roots)
+        except Exception:
+            return None
+        return tracer.make_symbol(source, raw) if (id(owner), source.key) in self.counters else None
 
     def dynamic_dims(self, tracer: Any, source: Any, raw: Any) -> frozenset:
         return self.dims.get(id(raw), frozenset())
@@ -311,13 +334,14 @@ def explain(signal: Break) -> str:
 
 
 def trace_module(module: Any, args: tuple, kwargs: dict, leaves: list, sizes: Sizes, kind: type = ExportTracer,
-                 policy: ExportPolicy | None = None) -> tuple[ExportTracer, Any]:
+                 policy: ExportPolicy | None = None, counters: dict | None = None) -> tuple[ExportTracer, Any]:
     """Trace a call of the module: the tracer with its graph, and the traced result. The module is not changed."""
     program = decode(entry.__code__)
     state = FrameState(program, entry.__globals__, entry, 0, (0, 1, 2, *[None] * (len(program.names) - 3)), ())
     point = Point(Points(), (state,), ["L['self']", "L['args']", "L['kwargs']"])
     point.function = entry
     policy = policy or ExportPolicy(sizes, leaves)
+    policy.roots, policy.counters = [module, args, kwargs], counters or {}
     stops: dict = {}
     limit, started, generator = sys.getrecursionlimit(), present_modes(), policy.save_random()
     sys.setrecursionlimit(max(limit, 20000))

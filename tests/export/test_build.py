@@ -86,11 +86,11 @@ def test_plain_attribute_is_kept_or_refused():
     program(torch.ones(2))
     assert program.constants["last"].tolist() == [2.0, 2.0]
 
-    def counts(self, x):
+    def branches(self, x):
         self.calls += 1
-        return x
+        return x if self.calls > 2 else x * 2
 
-    net = module_of(counts)
+    net = module_of(branches)
     net.calls = 0
     with pytest.raises(UserError, match="self.calls was assigned during export"):
         export(net, (torch.ones(2),))
@@ -103,6 +103,23 @@ def test_plain_attribute_is_kept_or_refused():
     net.history = []
     with pytest.raises(UserError, match="changes a list from outside"):
         export(net, (torch.ones(2),))
+
+
+def test_numbers_that_count_are_state():
+    def forward(self, x):
+        self.calls += 1
+        self.power = self.power * 2 - 1
+        return x * self.calls + self.power, self.calls
+
+    net = module_of(forward)
+    net.calls, net.power = 0, 5
+    program = export(net, (torch.ones(2),))
+    assert net.calls == 0
+    module = program.module()
+    for _ in range(3):
+        (got, number), (want, count) = module(torch.ones(2)), net(torch.ones(2))
+        assert torch.equal(got, want) and number == count and type(number) is int
+    assert program.constants["calls"] == 3
 
 
 def test_data_dependent_branch_names_line_and_ways_out():
