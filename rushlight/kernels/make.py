@@ -216,6 +216,10 @@ class Maker:
         order = [self.dim(array, d) for d in order]
         if sorted(order) != list(range(array.ndim)):
             raise Unsupported("a permutation that does not fit")
+        if isinstance(array, External) and array.kind == "matmul" and order == [*range(array.ndim - 2), array.ndim - 1, array.ndim - 2]:
+            # (a b)' = b' a': written the way it is read, as the gradient of a weight is.
+            a, b = (self.permute(arg, order) for arg in array.args)
+            return self.external("matmul", [b, a], (*array.shape[:-2], array.shape[-1], array.shape[-2]), array.dtype)
         place = {d: i for i, d in enumerate(order)}
         map = tuple((0, unit(place[d], array.ndim)) for d in range(array.ndim))
         return self.view(array, tuple(array.shape[d] for d in order), map)

@@ -261,7 +261,8 @@ def assembled(recorder: Recorder, module: Any) -> Callable:
             picks.append(("output" if same else "copy", outputs.index(symbol.array), dtypes.BY_NAME[symbol.array.dtype], live))
     into: dict[int, str] = {}
     written: list[tuple[int, int]] = []  # (number of the input, number of the output)
-    for source, value in recorder.updates.items():
+    # Counts come first: what is computed with them can then share the loops of what was computed without.
+    for source, value in sorted(recorder.updates.items(), key=lambda item: item[0].size > 1):
         if isinstance(value, Source) or value in outputs:
             value = program.Point(f"cast_{value.dtype}", (value,), value.shape, value.dtype)
         written.append((sources[source], len(outputs)))
