@@ -14,7 +14,6 @@ from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, user_frame
 from .node import Freed, deliver, state
 
 age = attrgetter("seq")
-contiguous = np.ascontiguousarray
 
 
 def reachable(roots):
@@ -76,7 +75,7 @@ def run(roots, gradients, keep, create, wanted=None, capture=None):
     whole = wanted is None or leaves <= wanted and all(isinstance(target, Tensor) for target in wanted)
     need = None if whole else needed(order, wanted)
     freed = None if keep else Freed(user_frame(2))
-    waiting = count_leaf_edges(order, need) if state.hooks else None
+    waiting = count_leaf_edges(order) if state.hooks else None
     anomaly = modes.ANOMALY.get() if modes.flags["special"] else None
     plain = waiting is None and anomaly is None and need is None and not create
     if waiting is not None:
@@ -120,7 +119,7 @@ def run(roots, gradients, keep, create, wanted=None, capture=None):
         finish_leaf(leaf, gradient, leaf in owned, create, wanted, capture)
 
 
-def count_leaf_edges(order, need):
+def count_leaf_edges(order):
     """How many edges of the nodes to come lead to each leaf: with hooks about, a leaf is finished when the last has come."""
     waiting = {}
     for node in order:

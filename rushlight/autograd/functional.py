@@ -33,7 +33,7 @@ def outputs_of(function, inputs, name="func"):
     return outputs, single
 
 
-def checked_vector(v, like, what, name):
+def checked_vector(v, like, what):
     """The vector as a tuple with the same shapes; ones for a scalar if it may be left out."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
@@ -87,7 +87,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     with modes.enable_grad():
         prepared, single = as_inputs(inputs, create_graph)
         outputs, single_out = outputs_of(func, prepared, "vjp")
-        vectors = checked_vector(v, outputs, "user-provided function returns", "vjp")
+        vectors = checked_vector(v, outputs, "user-provided function returns")
         gradients = gradient_of(outputs, prepared, vectors, create_graph or strict)
     products = filled(gradients, prepared, strict, UNUSED)
     return finish(outputs, single_out, create_graph), finish(products, single, create_graph)
@@ -102,7 +102,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     """
     with modes.enable_grad():
         prepared, _ = as_inputs(inputs, create_graph)
-        vectors = checked_vector(v, prepared, "inputs", "jvp") if v is not None or prepared[0].numel() != 1 or len(prepared) != 1 else (
+        vectors = checked_vector(v, prepared, "inputs") if v is not None or prepared[0].numel() != 1 or len(prepared) != 1 else (
             wrap(np.ones_like(prepared[0]._array)),)
         outputs, single_out = outputs_of(func, prepared, "jvp")
         probes = tuple(wrap(np.zeros_like(output._array)).requires_grad_() for output in outputs)
@@ -186,7 +186,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     """
     with modes.enable_grad():
         prepared, single = as_inputs(inputs, create_graph)
-        vectors = checked_vector(v, prepared, "input", "vhp")
+        vectors = checked_vector(v, prepared, "input")
         outputs, single_out = outputs_of(func, prepared, "vhp")
         if not single_out or outputs[0].numel() != 1:
             raise RuntimeError("The Tensor returned by the function given to vhp should contain a single element")

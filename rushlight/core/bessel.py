@@ -7,7 +7,6 @@ import numpy as np
 from . import special_tables as tables
 from .error_tails import chebyshev, in_float64
 
-ROOT_2_BY_PI = (2 / np.pi) ** 0.5
 NEAR = 8.0  # where the near series end
 
 

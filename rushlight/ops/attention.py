@@ -239,7 +239,7 @@ def check_heads(query, key, value, key_padding_mask, attn_mask, num_heads):
     return batched
 
 
-def additive(mask, name, dtype, other=None):
+def additive(mask, name, dtype):
     """A mask as numbers to add: -inf where a bool one is True."""
     if mask is None:
         return None

@@ -175,7 +175,7 @@ def complex(real, imag, *, out=None):
     >>> torch.complex(torch.tensor([1.0]), torch.tensor([2.0]))
     tensor([1.+2.j])
     """
-    check_parts(real, imag, "complex")
+    check_parts(real, imag)
     result = _complex(real, imag)
     return result if out is None else exact_out(out, result)
 
@@ -187,7 +187,7 @@ def exact_out(out, result):
     return out.copy_checked(result)
 
 
-def check_parts(a, b, name):
+def check_parts(a, b):
     for part in (a, b):
         if not part._dtype.is_floating_point:
             raise RuntimeError("Expected both inputs to be Half, Float or Double tensors but got "
@@ -204,7 +204,7 @@ def polar(abs, angle, *, out=None):
     >>> torch.polar(torch.tensor([2.0]), torch.tensor([0.0]))
     tensor([2.+0.j])
     """
-    check_parts(abs, angle, "polar")
+    check_parts(abs, angle)
     result = _complex(abs * angle.cos(), abs * angle.sin())
     return result if out is None else exact_out(out, result)
 

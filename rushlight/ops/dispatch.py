@@ -438,7 +438,7 @@ def check_inplace(tensor, others=()):
     return True
 
 
-def inplace(function, tensor, args, kwargs, name=None):
+def inplace(function, tensor, args, kwargs):
     """`tensor.op_(...)` made of `op`: compute, store, and give the tensor the result's history."""
     if type(tensor) not in PLAIN and hasattr(type(tensor), "__dispatch_inplace__"):
         return type(tensor).__dispatch_inplace__(function, tensor, args, kwargs)

@@ -69,7 +69,7 @@ def pick_backward(g, shape, indices, dim, keepdim):
 def scatter_zeros(input, shape, dim, index):
     """Zeros with `input` at the places that `index` names along a dim; no place twice."""
     result = np.zeros(shape, input.dtype)
-    result[along(shape, dim, index)] = input
+    result[along(dim, index)] = input
     return result
 
 

@@ -52,7 +52,7 @@ def check_range(index, dim, size):
             raise RuntimeError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}")
 
 
-def along(shape, dim, index):
+def along(dim, index):
     """The tuple that makes NumPy read or write at `index` along `dim`, and the other coordinates from the index's grid."""
     ndim = index.ndim
     return tuple([index if at == dim else np.arange(size).reshape((size,) + (1,) * (ndim - 1 - at)) for at, size in enumerate(index.shape)])
@@ -67,7 +67,7 @@ def taken(array, index, dim):
         rows, width = index.size // max(index.shape[-1], 1), array.shape[-1]
         flat = index.reshape(rows, -1) + np.arange(0, rows * width, max(width, 1))[:rows, None]
         return array.reshape(-1).take(flat).reshape(index.shape)  # three times as fast as an index for each dim
-    return array[along(array.shape, dim % ndim, index)]
+    return array[along(dim % ndim, index)]
 
 
 @primitive(grad=dict(input=lambda g, input_shape, dim, index: gather_backward(g, input_shape, dim, index)), tensors=("input", "index"), where="",
@@ -115,7 +115,7 @@ def add_along(result, dim, index, source):
         result += source.sum()
         return
     index, source = index.reshape(index.shape or (1,)), source.reshape(source.shape or (1,))
-    flat = np.ravel_multi_index(np.broadcast_arrays(*along(result.shape, dim, index)), result.shape)
+    flat = np.ravel_multi_index(np.broadcast_arrays(*along(dim, index)), result.shape)
     np.add.at(result.reshape(-1), flat.reshape(-1), np.ascontiguousarray(source).reshape(-1))
 
 
@@ -147,7 +147,7 @@ def crop(g, shape):
     return g
 
 
-def prepared(name, input, dim, index, source):
+def prepared(input, dim, index, source):
     """An own copy of the input, and the checked NumPy index for it, all with at least one dim."""
     result = np.array(input, order="C")
     view, index = result.reshape(result.shape or (1,)), index.reshape(index.shape or (1,))
@@ -155,14 +155,14 @@ def prepared(name, input, dim, index, source):
     if not index.size:
         return result, view, None, source
     check_range(index, dim, view.shape[dim])
-    return result, view, along(view.shape, dim, index), within(source, index) if source is not None else None
+    return result, view, along(dim, index), within(source, index) if source is not None else None
 
 
 @primitive(grad=dict(input=lambda g, dim, index: scatter_value(g, dim, index, 0),
                      src=lambda g, dim, index, src_shape: part_for(gather(g, dim, index), index, src_shape)),
            tensors=("input", "index", "src"), where="", node="ScatterBackward0", family="scatter")
 def scatter_src(input, dim, index, src):
-    result, view, at, src = prepared("scatter", input, dim, index, src)
+    result, view, at, src = prepared(input, dim, index, src)
     if at is not None:
         view[at] = src
     return result
@@ -171,7 +171,7 @@ def scatter_src(input, dim, index, src):
 @primitive(grad=dict(input=lambda g, dim, index: scatter_value(g, dim, index, 0)), tensors=("input", "index"), where="", node="ScatterBackward1",
            family="scatter")
 def scatter_value(input, dim, index, value):
-    result, view, at, _ = prepared("scatter", input, dim, index, None)
+    result, view, at, _ = prepared(input, dim, index, None)
     if at is not None:
         view[at] = value
     return result
@@ -180,7 +180,7 @@ def scatter_value(input, dim, index, value):
 @primitive(grad=dict(input=lambda g: g, src=lambda g, dim, index, src_shape: part_for(gather(g, dim, index), index, src_shape)),
            tensors=("input", "index", "src"), where="", node="ScatterAddBackward0", family="scatter")
 def _scatter_add(input, dim, index, src):
-    result, view, at, src = prepared("scatter_add", input, dim, index, src)
+    result, view, at, src = prepared(input, dim, index, src)
     if at is not None:
         add_along(view, dim, index.reshape(index.shape or (1,)), src)
     return result
@@ -219,7 +219,7 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
 @primitive(tensors=("input", "index"), where="", family="scatter")
 def _scatter_old(input, dim, index, src, reduce):
     source = src._array if isinstance(src, Tensor) else np.full(index.shape, src, input.dtype)
-    result, view, at, source = prepared("scatter", input, dim, index, source)
+    result, view, at, source = prepared(input, dim, index, source)
     if at is not None:
         (np.add if reduce == "add" else np.multiply).at(view, at, source)
     return result
@@ -273,7 +273,7 @@ def reduce_at(view, at, source, reduce, include_self):
                                                                                                     include_self)),
            tensors=("input", "index", "src"), where="", node="ScatterReduceBackward0", family="scatter")
 def _scatter_reduce(input, dim, index, src, reduce, include_self):
-    result, view, at, src = prepared("scatter_reduce", input, dim, index, src)
+    result, view, at, src = prepared(input, dim, index, src)
     if at is not None:
         reduce_at(view, at, src, reduce, include_self)
     return result

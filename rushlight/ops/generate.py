@@ -183,7 +183,7 @@ def function_lines(op, out=True):
         tests += [f"{first}._dtype.fast"] + [f"{t}._dtype is {first}._dtype" if same else f"{t}._dtype.fast" for t in required[1:]]
     tests += ["not special"] + (["out is None"] if out else [])
     lines.append(f"    if {' and '.join(tests)}:")
-    call = ", ".join(param_array(op, param, optional) for param in op.params)
+    call = ", ".join(param_array(op, param) for param in op.params)
     body = [f"x_{t} = {t}._array" for t in required]
     body += [f"x_{t} = None if {t} is None else {t}._array" for t in optional]
     body += ["try:", f"    r = {kernel_call(op, first, call)}", "except Exception as error:",
@@ -213,7 +213,7 @@ def view_lines(op, values):
     return [f"    if {PLAIN.format(source)} and not special and {source}._dtype.fast:", *("        " + line for line in body)]
 
 
-def param_array(op, param, optional):
+def param_array(op, param):
     text = f"x_{param}" if param in op.tensors else param
     return text if param in op.positional else f"{param}={text}"
 

@@ -126,7 +126,7 @@ def getitem(self, index):
 Tensor.__getitem__ = getitem
 
 
-def index_tensor(item, symbolic=False):
+def index_tensor(item):
     """One index that is no int, slice, None or Ellipsis, as an int, a bool tensor or an integer tensor."""
     if isinstance(item, Tensor):
         if item._dtype.category >= dtypes.FLOAT:

@@ -191,10 +191,6 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 # batch_norm: over all dims but the channels (dim 1).
 
 
-def channel_axes(array):
-    return (0, *range(2, array.ndim))
-
-
 def per_channel(values, ndim):
     return values.reshape(tuple(-1 if at == 1 else 1 for at in range(ndim)))
 

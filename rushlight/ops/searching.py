@@ -267,7 +267,7 @@ def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None
 # Distinct elements.
 
 
-def distinct(name, results, return_inverse, return_counts):
+def distinct(results, return_inverse, return_counts):
     values, inverse, counts = results
     found = [values] + ([inverse] if return_inverse else []) + ([counts] if return_counts else [])
     return found[0] if len(found) == 1 else tuple(found)
@@ -292,7 +292,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
         return wrap(np.unique(array, axis=dim, equal_nan=False).astype(input._dtype.numpy, copy=False))
     values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     shape = input._array.shape if dim is None else (array.shape[dim],)
-    return distinct("unique", (wrap(values.astype(input._dtype.numpy)), wrap(inverse.reshape(shape).astype(np.int64)), wrap(counts.astype(np.int64))),
+    return distinct((wrap(values.astype(input._dtype.numpy)), wrap(inverse.reshape(shape).astype(np.int64)), wrap(counts.astype(np.int64))),
                     return_inverse, return_counts)
 
 
@@ -315,7 +315,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     values = values.reshape(-1) if dim is None else np.ascontiguousarray(np.moveaxis(values, 0, wrap_dim(dim, input.ndim)))
     inverse = np.cumsum(fresh) - 1
     counts = np.diff(np.append(starts, len(table)))
-    return distinct("unique_consecutive", (wrap(values), wrap(inverse.reshape(array.shape if dim is None else -1).astype(np.int64)),
+    return distinct((wrap(values), wrap(inverse.reshape(array.shape if dim is None else -1).astype(np.int64)),
                                           wrap(counts.astype(np.int64))), return_inverse, return_counts)
 
 

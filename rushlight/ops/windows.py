@@ -15,7 +15,7 @@ def positions(name, length, periodic, dtype):
     return np.arange(length, dtype=np.float64), length if periodic else length - 1
 
 
-def shaped(name, values, length, dtype, device, requires_grad):
+def shaped(values, length, dtype, device, requires_grad):
     dtype = modes.Defaults.dtype if dtype is None else dtype
     if length <= 1:
         values = np.ones(length)
@@ -32,7 +32,7 @@ def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype
     tensor([0.0800, 1.0000])
     """
     n, period = positions("hamming_window", window_length, periodic, dtype)
-    return shaped("hamming_window", alpha - beta * np.cos(2 * np.pi * n / max(period, 1)), window_length, dtype, device, requires_grad)
+    return shaped(alpha - beta * np.cos(2 * np.pi * n / max(period, 1)), window_length, dtype, device, requires_grad)
 
 
 @composite("torch")
@@ -44,7 +44,7 @@ def hann_window(window_length, periodic=True, *, dtype=None, layout=None, device
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
     n, period = positions("hann_window", window_length, periodic, dtype)
-    return shaped("hann_window", 0.5 - 0.5 * np.cos(2 * np.pi * n / max(period, 1)), window_length, dtype, device, requires_grad)
+    return shaped(0.5 - 0.5 * np.cos(2 * np.pi * n / max(period, 1)), window_length, dtype, device, requires_grad)
 
 
 @composite("torch")
@@ -57,7 +57,7 @@ def blackman_window(window_length, periodic=True, *, dtype=None, layout=None, de
     """
     n, period = positions("blackman_window", window_length, periodic, dtype)
     angle = 2 * np.pi * n / max(period, 1)
-    return shaped("blackman_window", 0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle), window_length, dtype, device, requires_grad)
+    return shaped(0.42 - 0.5 * np.cos(angle) + 0.08 * np.cos(2 * angle), window_length, dtype, device, requires_grad)
 
 
 @composite("torch")
@@ -69,7 +69,7 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, layout=None, de
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
     n, period = positions("bartlett_window", window_length, periodic, dtype)
-    return shaped("bartlett_window", 1 - np.abs(2 * n / max(period, 1) - 1), window_length, dtype, device, requires_grad)
+    return shaped(1 - np.abs(2 * n / max(period, 1) - 1), window_length, dtype, device, requires_grad)
 
 
 @composite("torch")
@@ -82,4 +82,4 @@ def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, layout
     """
     n, period = positions("kaiser_window", window_length, periodic, dtype)
     ellipse = np.sqrt(np.maximum(0, 1 - (2 * n / max(period, 1) - 1) ** 2))
-    return shaped("kaiser_window", np.i0(beta * ellipse) / np.i0(beta), window_length, dtype, device, requires_grad)
+    return shaped(np.i0(beta * ellipse) / np.i0(beta), window_length, dtype, device, requires_grad)
