@@ -1,5 +1,5 @@
 """How many threads kernels may use, and the switch for deterministic algorithms (ours always are)."""
-from .core.parallel import Threads
+from .core.parallel import Threads, limit
 
 
 def get_num_threads():
@@ -8,10 +8,18 @@ def get_num_threads():
 
 
 def set_num_threads(count):
-    """Set the number of threads that one op may use; NumPy's BLAS keeps the number it started with."""
-    if not isinstance(count, int) or count <= 0:
-        raise RuntimeError("set_num_threads expects a positive integer")
-    Threads.count = count
+    """Set the number of threads that one op may use, matrix products included. RuntimeError unless it is a positive int.
+
+    Where other programs share the processors, 1 is often much faster: threads that wait for each other stand in the way.
+
+    >>> import rushlight as torch
+    >>> before = torch.get_num_threads()
+    >>> torch.set_num_threads(1)
+    >>> torch.get_num_threads()
+    1
+    >>> torch.set_num_threads(before)
+    """
+    limit(count)
 
 
 def get_num_interop_threads():

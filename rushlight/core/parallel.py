@@ -1,5 +1,8 @@
 """How many threads one op may use: the setting that the public functions change and the kernels read."""
+import ctypes
 import os
+
+import numpy as np
 
 
 def allowed():
@@ -20,3 +23,24 @@ class Threads:
     interop = os.cpu_count() or 1
     deterministic = False
     matmul_precision = "highest"
+
+
+def limit(count):
+    """Let one op, NumPy's matrix products included, use `count` threads. RuntimeError unless it is a positive int."""
+    if not isinstance(count, int) or isinstance(count, bool) or count <= 0:
+        raise RuntimeError(f"set_num_threads expects a positive integer, got {count!r}")
+    Threads.count = count
+    limit_blas(count)
+
+
+def limit_blas(count):
+    """Tell the OpenBLAS that NumPy's wheels bring; another BLAS keeps the number it started with."""
+    library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # a symbol of the libraries that it is linked to is found through it
+    for name in ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_", "openblas_set_num_threads"):
+        if hasattr(library, name):
+            getattr(library, name)(ctypes.c_int(count))
+            return
+
+
+if os.environ.get("RUSHLIGHT_NUM_THREADS"):  # OpenBLAS reads OMP_NUM_THREADS itself, but not ours
+    limit_blas(Threads.count)
