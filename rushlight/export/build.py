@@ -8,17 +8,20 @@ import inspect
 import keyword
 import operator
 import warnings
+from functools import WRAPPER_ASSIGNMENTS
+from types import FunctionType
 from typing import Any
 
 from ..capture.rebuild import Rebuild
 from ..capture.shapes import Symbol
 from ..capture.sources import find_value
 from ..capture.tensors import Traced, assert_true, set_mode
+from ..core import modes
 from ..core.pytree import children_of, register_pytree_node, tree_flatten, tree_unflatten
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..nn.module import Module
 from ..ops import tensor as as_tensor
-from ..tensor import Tensor
+from ..tensor import Parameter, Tensor
 from .archive import Package
 from .checks import Checks, Input, SizeSymbol
 from .program import ExportedProgram, check_true, switch_mode
@@ -51,6 +54,7 @@ def export(mod: Any, args: tuple = (), kwargs: dict | None = None, *, dynamic_sh
         return export_entries(mod, args, kwargs or {}, dynamic_shapes or {})
     if not isinstance(mod, Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+    mod = getattr(mod, "_orig_mod", mod)  # a compiled module stands for its original
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
     return export_one(mod, mod, args, dict(kwargs or {}), dynamic_shapes, {})
@@ -58,6 +62,11 @@ def export(mod: Any, args: tuple = (), kwargs: dict | None = None, *, dynamic_sh
 
 def export_one(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, shared: dict) -> ExportedProgram:
     """The program of one call of `called`; `mod` names its state. `shared`: tensor -> its copy, over several programs."""
+    with modes.inference_mode(False):  # the program's state is ordinary, whatever the caller's mode
+        return build(mod, called, args, kwargs, dynamic_shapes, shared)
+
+
+def build(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, shared: dict) -> ExportedProgram:
     names, arguments = argument_names(called, args, kwargs)
     leaves, spec = tree_flatten((args, kwargs))
     leaves = [fresh(leaf) for leaf in leaves]
@@ -432,8 +441,8 @@ class Builder:
         for target, written, _ in list(tracer.attributes.values()):
             for key, value in written.items():
                 prefix = modules.get(id(target))
-                if isinstance(target, Tensor) and key == "grad":
-                    continue  # gradients live within the call
+                if isinstance(target, Tensor) and key == "grad" or isinstance(target, FunctionType) and key in (*WRAPPER_ASSIGNMENTS, "__wrapped__"):
+                    continue  # gradients live within the call, and so do the functions that wrap others
                 if prefix is None:
                     raise UserError(f"forward assigns {type(target).__name__}.{key}: a program cannot keep that. "
                                     "Keep state in tensors registered with `register_buffer`.")
@@ -509,7 +518,8 @@ class Described:
 
 def copy_state(value: Tensor) -> Tensor:
     """The exported values, apart from the module's."""
-    return type(value)(value.detach().clone(), value.requires_grad) if value.requires_grad else value.detach().clone()
+    copied = value.detach().clone()
+    return Parameter(copied, value.requires_grad) if isinstance(value, Parameter) else copied.requires_grad_(value.requires_grad)
 
 
 def sources_of(expression: Any) -> list:

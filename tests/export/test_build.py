@@ -287,3 +287,17 @@ def test_dataclasses():
     assert program(Batch(torch.ones(2), torch.tensor(3.0))).x.tolist() == [3.0, 3.0]
     with pytest.raises(NotImplementedError, match="inputs or outputs with a Batch"):
         torch.export.save(program, io.BytesIO())
+
+
+def test_frozen_parameters_and_modes_around_export():
+    frozen = nn.Linear(2, 1).requires_grad_(False)
+    module = export(frozen, (torch.ones(1, 2),)).module()
+    assert [parameter.requires_grad for parameter in module.parameters()] == [False, False]
+    file = io.BytesIO()
+    torch.export.save(export(frozen, (torch.ones(1, 2),)), file)
+    file.seek(0)
+    assert [parameter.requires_grad for parameter in torch.export.load(file).parameters()] == [False, False]
+    with torch.inference_mode():
+        program = export(nn.Linear(2, 1), (torch.ones(1, 2),))
+    assert program(torch.ones(1, 2)).requires_grad
+    assert export(torch.compile(frozen), (torch.ones(1, 2),))(torch.ones(1, 2)).shape == (1, 1)
