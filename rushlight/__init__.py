@@ -3,10 +3,11 @@
 What every program needs is imported here; the rest (nn, optim, compile, ...) loads when its name is first used.
 """
 import importlib
+import os
 
 from . import autograd, ops
 from .autograd.graph import is_anomaly_check_nan_enabled, is_anomaly_enabled
-from .core import dtypes, modes
+from .core import dtypes, modes, parallel
 from .core.devices import device
 from .core.dtypes import (bfloat16, bool, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
                           half, iinfo, int, int8, int16, int32, int64, long, short, uint8, uint16, uint32, uint64)
@@ -23,7 +24,8 @@ __version__ = "0.1.0"
 is_grad_enabled, is_inference_mode_enabled = modes.grad_enabled, modes.inference_enabled
 inf, nan, pi, e, newaxis = ops.INF, ops.NAN, ops.PI, ops.E, None
 globals().update(ops.TORCH)
-
+if os.environ.get("RUSHLIGHT_NUM_THREADS"):  # OpenBLAS reads OMP_NUM_THREADS itself, but not ours
+    parallel.limit_blas(parallel.Threads.count)
 
 
 def on_all_cores(op, *args):

@@ -40,7 +40,3 @@ def limit_blas(count):
         if hasattr(library, name):
             getattr(library, name)(ctypes.c_int(count))
             return
-
-
-if os.environ.get("RUSHLIGHT_NUM_THREADS"):  # OpenBLAS reads OMP_NUM_THREADS itself, but not ours
-    limit_blas(Threads.count)
