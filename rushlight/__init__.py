@@ -37,12 +37,14 @@ def on_all_cores(op, *args):
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
-    "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed", "distributions", "export", "fft", "func", "jit", "linalg", "mps",
-    "nn", "onnx", "optim", "random", "serialization", "serialize", "special", "static", "testing", "utils", "version", "xpu", "_dynamo", "hub",
-    "sparse", "types",
-    "_higher_order_ops", "overrides", "mtia", "profiler", "fx", "masked", "return_types", "signal")}
+    "_dynamo", "_higher_order_ops", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed", "distributions", "export", "fft",
+    "func", "fx", "jit", "linalg", "masked", "mps", "nn", "onnx", "optim", "random", "serialization", "serialize", "signal", "special", "static",
+    "testing", "utils", "version", "xpu")}
+# Modules of PyTorch that are not here. AttributeError is what `hasattr` and other probes expect; the message says why.
+ABSENT = {"hub": "it opens the network", **dict.fromkeys(("futures", "library", "monitor", "mtia", "multiprocessing", "nested", "overrides", "package",
+                                                          "profiler", "quantization", "return_types", "sparse", "types"), "it is not built")}
 NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
-         "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp",
+         "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp", "GradScaler": "amp",
          "is_autocast_enabled": "amp", "is_autocast_cpu_enabled": "amp", "get_autocast_dtype": "amp", "set_autocast_enabled": "amp",
          "set_float32_matmul_precision": "threads", "get_float32_matmul_precision": "threads",
          "set_num_threads": "threads", "get_num_threads": "threads", "set_num_interop_threads": "threads", "get_num_interop_threads": "threads",
@@ -56,12 +58,9 @@ def __getattr__(name):
         globals()[name] = value
         return value
     if name in MODULES:
-        try:
-            return importlib.import_module("." + name, __name__)
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise
-    raise AttributeError(f"module 'rushlight' has no attribute '{name}'" + near(name), name=name, obj=None)
+        return importlib.import_module("." + name, __name__)
+    why = f": PyTorch has this module, Rushlight has not ({ABSENT[name]})" if name in ABSENT else near(name)
+    raise AttributeError(f"module 'rushlight' has no attribute '{name}'{why}", name=name, obj=None)
 
 
 def near(name):

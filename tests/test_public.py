@@ -10,12 +10,11 @@ NAMES = [line for line in Path(__file__).with_name("public_names.txt").read_text
 
 # Not here, and why; a first word covers all below it.
 ABSENT = {
-    "torch.distributed.fsdp": "training on several machines", "torch.distributions": "not built yet", "torch.hub": "opens the network",
-    "torch.multiprocessing": "not built yet", "torch.onnx": "comes with export", "torch.profiler": "not built yet",
-    "torch.jit": "comes with export", "torch.testing": "not built yet", "torch.utils.tensorboard": "needs TensorBoard",
+    "torch.distributed.fsdp": "training on several machines", "torch.hub": "opens the network",
+    "torch.multiprocessing": "not built yet", "torch.profiler": "not built yet", "torch.utils.tensorboard": "needs TensorBoard",
     "torch.utils._pytree": "private", "torch.sparse_coo_tensor": "sparse tensors",
     "torch.Tensor.coalesce": "sparse tensors", "torch.Tensor.indices": "sparse tensors", "torch.Tensor.values": "sparse tensors",
-    "torch.optim.Optimizer.param_groups": "an attribute of instances", "torch.GradScaler": "not built yet",
+    "torch.optim.Optimizer.param_groups": "an attribute of instances",
 }
 
 
@@ -54,6 +53,14 @@ def test_what_is_listed_as_absent_is():
 def test_a_name_that_is_not_here_is_answered_with_the_nearest_that_is():
     with pytest.raises(AttributeError, match="Did you mean: 'zeros'"):
         rushlight.zerso  # noqa: B018
+
+
+def test_a_module_that_is_not_built_says_so():
+    assert not hasattr(rushlight, "profiler")
+    with pytest.raises(AttributeError, match="no attribute 'profiler': PyTorch has this module, Rushlight has not"):
+        rushlight.profiler  # noqa: B018
+    for name in dir(rushlight):
+        getattr(rushlight, name)
 
 
 def test_dir_and_star_show_the_public_names():
