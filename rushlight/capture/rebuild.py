@@ -38,7 +38,10 @@ def set_slot(target: Any, name: str, value: Any) -> None:
 
 
 def drop_slot(target: Any, name: str) -> None:
-    object.__delattr__(target, name)
+    try:
+        object.__delattr__(target, name)
+    except AttributeError:
+        pass  # it was made inside, or went with its __dict__
 
 
 def make_iterator(function: Any, args: tuple, state: Any) -> Any:

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-from ..capture.loading import Uncapturable
+from ..capture.loading import Pending, Uncapturable
 from ..capture.machine import Break, BreakReport
 from ..core.generator import default_generator
 from ..tensor import Parameter
@@ -133,13 +133,17 @@ class Policy:
             raise Unsupported(explain_break(signal))
 
     def must_restart(self, signal: Break, stops: dict) -> bool:
-        """PyTorch runs a frame natively when the break is in one of its loops; so do we, unless told otherwise."""
+        """PyTorch runs a frame natively when the break is in one of its loops or `try` blocks; so do we, unless told otherwise."""
         frames = signal.frames
-        looping = [at for at, frame in enumerate(frames) if in_loop(frame)]
-        if looping and not config.break_in_loops:
-            at = looping[-1]
+        closed = [at for at, frame in enumerate(frames) if in_loop(frame) or (drives_generator(frames, at) if at else in_try(frame))]
+        if closed and not config.break_in_loops:
+            at = closed[-1]
             if at + 1 >= len(frames):
-                raise Uncapturable(f"a break in a loop: {signal.reason}")
+                begin = closed_block(frames[at]) if not in_loop(frames[at]) and resumed_in_block(self.point) else None
+                if begin is not None and begin > self.point.frames[-1].pc:
+                    stops[(id(frames[at].program), begin)] = signal
+                    return True
+                raise Uncapturable(f"a break in a {'loop' if in_loop(frames[at]) else 'try or with block'}: {signal.reason}")
             caller = frames[at + 1]
             stops[(id(caller.program), caller.pc)] = signal
             return True
@@ -159,6 +163,61 @@ def in_loop(frame: Any) -> bool:
         if ins.op == "FOR_ITER" and ins.index < at < ins.target and not is_comprehension(program, ins.index):
             return True
     return False
+
+
+def in_try(frame: Any) -> bool:
+    """Whether the frame stands in a `try` or `except` block, or in a `with` of a context manager of the user's own."""
+    return closed_block(frame) is not None
+
+
+def closed_block(frame: Any) -> int | None:
+    """The outermost such block: where its `with` begins, or -1 for a `try`."""
+    program, at, found = frame.program, frame.pc, None
+    if "/rushlight/" in program.code.co_filename:
+        return None
+    while at < len(program.handlers) and (handler := program.handlers[at]) is not None:
+        target, depth, _ = handler
+        first = program.instructions[target].op
+        if first == "COPY":  # in the `except` block itself
+            return -1
+        if first == "PUSH_EXC_INFO":
+            if program.instructions[target + 1].op != "WITH_EXCEPT_START":
+                return -1
+            leave = frame.stack[depth - 1] if 0 < depth <= len(frame.stack) else None
+            if not of_library(leave):
+                found = entrance(program, frame.pc, target)
+            cleanup = program.handlers[target]
+            if cleanup is None:
+                break
+            target = cleanup[0]
+        at = target
+    return found
+
+
+def entrance(program: Any, at: int, target: int) -> int:
+    """Where the `with` begins whose handler is at `target`."""
+    for ins in reversed(program.instructions[:at]):
+        after = program.handlers[ins.index + 1]
+        if ins.op == "BEFORE_WITH" and after is not None and after[0] == target:
+            return ins.index
+    return -1
+
+
+def resumed_in_block(point: Any) -> bool:
+    """Whether a piece begins inside a block: such a piece ends before a `with` that it can't go on in, and is no loss."""
+    state = point.frames[-1]
+    return point.function is None and state.pc < len(state.program.handlers) and state.program.handlers[state.pc] is not None
+
+
+def drives_generator(frames: list, at: int) -> bool:
+    """Whether the break is in a generator that this frame runs."""
+    return frames[at - 1].generator is not None and "/rushlight/" not in frames[at].program.code.co_filename
+
+
+def of_library(leave: Any) -> bool:
+    """Whether an `__exit__` is that of one of our own context managers, which a later piece can enter again."""
+    leave = leave.raw if type(leave) is Pending else leave
+    return type(getattr(leave, "__self__", leave)).__module__.startswith("rushlight")
 
 
 def is_comprehension(program: Any, at: int) -> bool:

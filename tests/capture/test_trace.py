@@ -103,12 +103,66 @@ def test_a_break_in_try_finally_and_with():
         finally:
             log.append("finally")
         return torch.tanh(y)
-    fast, found = compiled(f)
-    for _ in range(2):
-        plain, log = [], []
-        assert same(fast(X, log), f(X, plain))
-        assert log == plain
-    assert len(found) == 2
+    for inside in (False, True):
+        torch._dynamo.reset()
+        fast, found = compiled(f)
+        for _ in range(2):
+            plain, log = [], []
+            with torch._dynamo.config.patch(break_in_loops=inside):
+                assert same(fast(X, log), f(X, plain))
+            assert log == plain
+        assert len(found) == (2 if inside else 0)  # PyTorch: 0
+
+
+def test_what_a_break_does_in_each_kind_of_block():
+    """The numbers of graphs are those of PyTorch 2.13."""
+    class Own:
+        def __enter__(self):
+            return 1
+
+        def __exit__(self, *raised):
+            return False
+
+    def in_except(x):
+        y = torch.sin(x)
+        try:
+            raise ValueError
+        except ValueError:
+            torch._dynamo.graph_break()
+        return torch.exp(y)
+
+    def in_finally(x):
+        try:
+            y = torch.sin(x)
+        finally:
+            torch._dynamo.graph_break()
+        return torch.exp(y)
+
+    def in_own_with(x):
+        y = torch.sin(x)
+        with Own():
+            torch._dynamo.graph_break()
+        return torch.exp(y)
+
+    def in_no_grad(x):
+        y = torch.sin(x)
+        with torch.no_grad():
+            torch._dynamo.graph_break()
+        return torch.exp(y)
+
+    def in_own_with_after_no_grad(x):
+        with torch.no_grad():
+            torch._dynamo.graph_break()
+            y = torch.tanh(x)
+        with Own():
+            z = torch.exp(x)
+            torch._dynamo.graph_break()
+            return y + torch.sigmoid(z)
+
+    def in_callee(x):
+        return torch.exp(in_except(torch.cos(x)))
+    for function, graphs in ((in_except, 0), (in_finally, 2), (in_own_with, 0), (in_no_grad, 2), (in_own_with_after_no_grad, 1), (in_callee, 2)):
+        agree(function, (X,), (X,), graphs=graphs)
 
 
 def test_a_break_in_a_loop_runs_the_frame_natively_unless_asked():
@@ -136,7 +190,8 @@ def test_an_exception_of_the_native_piece_is_caught_by_the_captured_one():
         except ValueError as error:
             return torch.cos(x), str(error)
         return y
-    agree(f, (X,), (X,), graphs=2)
+    with torch._dynamo.config.patch(break_in_loops=True):
+        agree(f, (X,), (X,), graphs=2)
 
 
 def test_effects_are_replayed_on_each_call():
