@@ -21,8 +21,9 @@ def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_seriali
     `torch.load` reads, and the same data gives the same bytes. Views of one storage are saved once and share it again
     when loaded. A path is replaced in one step: a crash leaves the old file or the new one, whole.
 
-    Raises TypeError for objects that only code could bring back (modules, functions, classes): save their
-    `state_dict()`. OSError when the file cannot be written; the old file is then unchanged.
+    Objects that only code could bring back (modules, optimizers) are written as PyTorch would write them, with a
+    UserWarning, since `load` refuses such files: save their `state_dict()`. Raises TypeError for what no import can reach
+    (lambdas, local classes). OSError when the file cannot be written; the old file is then unchanged.
 
     >>> import rushlight as torch, io
     >>> file = io.BytesIO()

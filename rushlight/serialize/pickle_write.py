@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import devices, dtypes
 from ..core.size import Size
-from ..tensor import Parameter, Tensor
+from ..tensor import Parameter, Tensor, user_frame
 from .pickle_read import DEPTH
 from .storages import Storages
 from .torch_names import STORAGES
@@ -33,8 +33,10 @@ class Writer:
         """The bytes of the pickle."""
         self.write(value, "object", 0)
         if self.foreign:
-            warnings.warn(f"{self.where}: saved objects of {', '.join(sorted(self.foreign))}: rushlight.load reads data only (as weights_only=True does) "
-                          "and will refuse this file. Save state_dict() to be able to load it", UserWarning, stacklevel=4)
+            frame = user_frame()  # the line that called save: the way from there differs between paths and streams
+            warnings.warn_explicit(f"{self.where}: saved objects of {', '.join(sorted(self.foreign))}: rushlight.load reads data only (as "
+                                   "weights_only=True does) and will refuse this file. Save state_dict() to be able to load it", UserWarning,
+                                   frame.f_code.co_filename, frame.f_lineno)
         return b"".join(self.parts) + b"."
 
     def emit(self, *pieces):
