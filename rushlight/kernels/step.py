@@ -13,6 +13,7 @@ import numpy as np
 from ..autograd.node import Freed, Node
 from ..autograd.recorded import leaf_gradients
 from ..core import dtypes
+from ..core.sampling import dropout_mask
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import target_name
@@ -21,7 +22,8 @@ from . import program
 from .arrays import Array, Reshape, Source, View, contiguous
 from .differentiate import backward, descriptor, operation, used_buffers
 from .make import Maker, Unsupported
-from .rules_primitive import Symbol, bare
+from .runtime import Misfit
+from .rules_primitive import Symbol, apply, bare
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 LOG = 64  # lines remembered of a tensor's writes
@@ -110,6 +112,10 @@ class Recorder:
         written = writes(node)
         if written is not None:
             return self.write(written, args, kwargs)
+        if node.target is not operator.getitem and self.name_of(node) == "dropout":
+            dropped = self.dropout(node, *args, **kwargs)
+            if dropped is not None:
+                return dropped
         if node.target is operator.getitem and type(args[0]) in (tuple, list):
             return args[0][args[1]]
         op = self.name_of(node)
@@ -118,6 +124,20 @@ class Recorder:
         if op == "detach":
             return args[0] if self.make.tape is None else Symbol(self.make, args[0].array)
         return operation(self.make, op, args, kwargs)
+
+    def dropout(self, node: GraphNode, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Symbol | None:
+        """The mask is drawn before the program runs, as the op draws it, and comes in like an input."""
+        if not training or p == 0:
+            return None
+        if inplace or not 0 < p < 1 or type(input) is not Symbol or input.array.dtype not in ("float32", "float64"):
+            raise Unsupported("this kind of dropout")
+        noise = Noise(getattr(node.all_input_nodes[0].meta.get("val"), "_array", None), input.array, p)
+        source = self.make.intern(Source, f"in{len(self.inputs)}", input.shape, input.array.dtype, noise.strides, 0)
+        symbol = Symbol(self.make, source)
+        self.kept.append(symbol)
+        self.inputs.append((noise, symbol))
+        self.constants[noise] = noise
+        return apply(self.make, "mul", input, symbol)
 
     def gradients(self, node: GraphNode, outputs: Any, given: Any, leaves: Any, keep: bool = False) -> list:
         self.differentiated.update(node.args[0])
@@ -181,6 +201,23 @@ class Recorder:
                 raise Unsupported("running values that are no inputs")
             self.replaced(owner, value)
         self.make.effects = []
+
+
+class Noise:
+    """A mask of dropout, drawn anew at each run in the order of its input's memory."""
+
+    def __init__(self, like: Any, array: Array, p: float):
+        if type(like) is not np.ndarray or like.shape != array.shape:
+            raise Unsupported("dropout of a tensor whose layout is unknown")
+        made = np.empty_like(like)
+        self.p, self.dtype = p, made.dtype
+        order = sorted(range(made.ndim), key=lambda d: -made.strides[d])
+        self.shape = tuple(made.shape[d] for d in order)
+        self.back = tuple(order.index(d) for d in range(made.ndim))
+        self.strides = tuple(s // made.itemsize for s in made.strides)
+
+    def draw(self) -> np.ndarray:
+        return dropout_mask(np.empty(self.shape, self.dtype).transpose(self.back), self.p)
 
 
 def symbols_in(value: Any) -> list[Symbol]:
@@ -299,13 +336,19 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
     simple = not numbers and all(i >= 0 for i, _ in where)
     order = [where[i][0] for i in chosen]
     targets = [where[i] for i in written]
+    noises = [i for i, (_, value) in enumerate(where) if type(value) is Noise]
+    expected = {i: native.inputs[at][0] for at, i in enumerate(chosen) if noises and where[i][0] >= 0 and i not in numbers}
 
     def run(*args: Any) -> Any:
         if simple:
             arrays = [args[i]._array for i in order]
         else:
             values = [value if i < 0 else args[i] for i, value in where]
-            arrays = [v._array if isinstance(v, Tensor) else np.array(v) for v in (values[i] for i in chosen)]
+            for i in chosen:
+                if i in expected and values[i]._array.shape != expected[i]:
+                    raise Misfit("an input of another shape")  # before any random number is drawn
+            drawn = {i: values[i].draw() for i in noises}
+            arrays = [v._array if isinstance(v, Tensor) else drawn[i] if type(v) is Noise else np.array(v) for i, v in ((i, values[i]) for i in chosen)]
         outs = call(*arrays)
         for at, out in copies:
             i, value = where[at]

@@ -249,6 +249,37 @@ def test_batch_norm_statistics():
     compare(make)
 
 
+def test_dropout_draws_as_in_eager_mode():
+    def make(model):
+        opt = torch.optim.Adam(model.parameters(), lr=0.01)
+        drop = nn.Dropout(0.3)
+
+        def step(x, y):
+            opt.zero_grad()
+            hidden = drop(torch.tanh(model[0](drop(x))))
+            loss = F.cross_entropy(model[2](hidden), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step, [opt]
+    results = []
+    for wrap in (lambda f: f, torch.compile):
+        run = wrap(make(net())[0])
+        torch.manual_seed(5)
+        losses = []
+        for x, y in [*zip(torch.ones(4, 8, 6), torch.zeros(4, 8, dtype=torch.int64))]:
+            losses.append(run(x, y).item())
+        results.append([*losses, torch.rand(1).item()])
+    assert results[0] == pytest.approx(results[1], abs=1e-5)
+    assert is_native(run)
+
+
+def is_native(run):
+    """Whether the compiled function's graphs run as native steps."""
+    entries = run._rushlight_compiled.start.entries
+    return all(hasattr(getattr(entry.run.__globals__["graph"], "lowered", None), "native") for entry in entries)
+
+
 def test_two_optimizers():
     def make(model):
         left, right = torch.optim.SGD(model[0].parameters(), lr=0.1), torch.optim.Adam(model[2].parameters(), lr=0.01)
