@@ -21,6 +21,10 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
               check_backward_ad=True, fast_mode=False, masked=None):
     """Compare the gradients of `func` at `inputs` with finite differences; True if they agree, else GradcheckError (or False).
 
+    inputs: a tensor or a tuple; those that require grad should be float64 or complex128. What is checked is always the whole
+    Jacobian by backward, twice; `check_undefined_grad`, `check_grad_dtypes`, `check_batched_grad`, `check_forward_ad`,
+    `check_backward_ad`, `fast_mode` and `masked` are accepted and change nothing. ValueError if no input requires grad.
+
     >>> import rushlight as torch
     >>> x = torch.tensor([0.5], dtype=torch.float64, requires_grad=True)
     >>> torch.autograd.gradcheck(torch.sin, (x,))

@@ -236,6 +236,8 @@ def shape_of_nested(data, depth, above):
         return (len(data),), set(map(type, data))
     shape, kinds = None, set()
     for at, item in enumerate(data):
+        if not at and isinstance(item, str):
+            raise ValueError("too many dimensions 'str': a tensor holds numbers, not text")
         item_shape, item_kinds = shape_of_nested(item, depth + 1, above)
         kinds |= item_kinds
         if shape is None:
