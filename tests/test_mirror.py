@@ -30,9 +30,6 @@ COVERED = {
     "capture/*.py": "capture/test_trace.py",  # one curriculum of functions for all parts of the tracer
     "compile/*.py": "compile/test_dispatch.py",
     "serialize/*.py": "serialize/test_hostile.py",
-    "export/jit_*.py": "export/test_jit.py",
-    "export/static_*.py": "export/test_static_graph.py",
-    "export/*.py": "export/test_build.py",
     "jit.py": "export/test_jit.py",
     "static.py": "export/test_static_graph.py",
     "onnx.py": "export/test_onnx.py",
@@ -44,7 +41,7 @@ COVERED = {
     "autograd/recorded.py": "compile/test_dispatch.py",
     # what only gives names to the parts below
     **dict.fromkeys(["cuda.py", "mps.py", "xpu.py", "fft.py", "linalg.py", "special.py", "threads.py", "version.py", "utils/*.py", "random.py",
-                     "serialization.py", "compiler.py", "_dynamo.py", "backends.py", "distributed.py", "jit.py", "static.py"], "test_public.py"),
+                     "serialization.py", "compiler.py", "_dynamo.py", "backends.py", "distributed.py"], "test_public.py"),
 }
 
 FILES = sorted(p.relative_to(ROOT / "rushlight") for p in (ROOT / "rushlight").rglob("*.py"))
