@@ -1,6 +1,7 @@
 """`torch.jit`: the departing path.  `trace` and `script` work for what they can, warn, and point to `export`."""
 from typing import Final
 
+from .export import jit_compiled  # noqa: F401 (tells capture about the types below)
 from .export.jit_archive import load, save
 from .export.jit_language import NotSupportedError
 from .export.jit_module import ScriptFunction, ScriptModule

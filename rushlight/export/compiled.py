@@ -15,14 +15,18 @@ from ..core.pytree import tree_flatten, tree_unflatten
 from ..graph import GraphModule, map_nodes
 from .module import ExportedModule
 from .program import MODES, switch_mode
+from .signature import InputKind
 
 
-def code_of(module: ExportedModule) -> FunctionType:
+def code_of(module: Any, program: Any) -> FunctionType:
     """`run(self, graph, leaves)`: the graph's code over the module's state, as Python that can be followed."""
-    code = module.__dict__.get("_code")
+    codes = module.__dict__["_codes"]
+    code = codes.get(id(program))
     if code is None:
         state = []
-        for spec in module.program.graph_signature.input_specs[:len(module.places)]:
+        for spec in program.graph_signature.input_specs:
+            if spec.kind is InputKind.USER_INPUT:
+                continue
             text = "self"
             for part in spec.target.split("."):
                 text = f"{text}.{part}" if part.isidentifier() else f"getattr({text}, {part!r})"
@@ -32,7 +36,7 @@ def code_of(module: ExportedModule) -> FunctionType:
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
         scope: dict = {}
         exec(compile(source, filename, "exec"), scope)
-        code = module.__dict__["_code"] = scope["run"]
+        code = codes[id(program)] = scope["run"]
     return code
 
 
@@ -59,7 +63,7 @@ def follow_program(self: Any, args: tuple, kwargs: dict) -> Any:
         for leaf, item in zip(leaves, program.checks.inputs):
             if type(leaf) is Traced:
                 guard_sizes(self, leaf, item, program.checks.symbols)
-    result = self.inline(code_of(module), module, program.graph_module.forward, tuple(leaves))
+    result = self.inline(code_of(module, program), module, program.graph_module.forward, tuple(leaves))
     return tree_unflatten(tree_flatten(resolve(self, result))[0], program.out_spec)
 
 

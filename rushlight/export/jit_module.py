@@ -79,7 +79,7 @@ class TracedModule(ScriptModule):
         super().__init__()
         self.__dict__["program"], self.__dict__["programs"] = program, programs or {"forward": program}
         self.__dict__["_original_name"] = type(original).__name__ if original is not None else "TracedModule"
-        self.__dict__["places"] = {}
+        self.__dict__["places"], self.__dict__["_codes"] = {}, {}
         tensors = dict(program.state)
         if original is not None:
             tensors.update(original.named_parameters(remove_duplicate=False))

@@ -38,7 +38,7 @@ class ExportedModule(Module):
         for alias, first in program.aliases.items():
             owner, name = self.owner(alias)
             owner.register_parameter(name, shared[first])
-        self.__dict__["_run"], self.__dict__["_code"] = program.graph_module.forward, None
+        self.__dict__["_run"], self.__dict__["_codes"] = program.graph_module.forward, {}
 
     def owner(self, target: str) -> tuple[Module, str]:
         """The module that holds a qualified name, made on the way."""

@@ -7,7 +7,7 @@ needs nn or capture, so that a loaded program starts fast.  Read `ExportedProgra
 import importlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..autograd import grad
 from ..core import modes
@@ -66,6 +66,13 @@ def call(function: Callable, values: list) -> Any:
         stack.pop()
 
 
+class CallSpec(NamedTuple):
+    """The structure of inputs and outputs."""
+
+    in_spec: Any
+    out_spec: Any
+
+
 class ExportedProgram:
     """What `export.export` returns and `export.load` brings back."""
 
@@ -110,6 +117,11 @@ class ExportedProgram:
     @property
     def range_constraints(self) -> dict:
         return {name: ValueRanges(symbol.lower, symbol.upper) for name, symbol in self.checks.symbols.items()}
+
+    @property
+    def call_spec(self) -> Any:
+        """`in_spec` and `out_spec`: how inputs and outputs nest."""
+        return CallSpec(self.checks.spec, self.out_spec)
 
     @property
     def example_inputs(self) -> Any:

@@ -136,6 +136,14 @@ class ExportTracer(Tracer):
         self.counted: Any = None  # the dim whose size gives the number of parts, while such an op is recorded
         self.unknown: set = set()  # nodes whose sizes depend on values
 
+    def find_special(self, function: Any) -> Any:
+        """What is special to export, then what is to capture at large, which may have grown since."""
+        try:
+            found = self.special.get(function)
+            return found if found is not None else Tracer.special.get(function)
+        except TypeError:
+            return None
+
     def load_all(self, value: Any) -> Any:
         """Load every input, used or not, in order."""
         value = self.value(value)
