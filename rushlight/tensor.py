@@ -14,7 +14,6 @@ from .core import devices, dtypes, modes
 from .core.size import Size
 
 
-
 def tick():
     """One clock for graph nodes and writes: what is newer has the larger number.
 

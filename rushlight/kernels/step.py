@@ -22,8 +22,8 @@ from . import program
 from .arrays import Array, Reshape, Source, View, contiguous
 from .differentiate import backward, descriptor, operation, used_buffers
 from .make import Maker, Unsupported
-from .runtime import Misfit
 from .rules_primitive import Symbol, apply, bare
+from .runtime import Misfit
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 LOG = 64  # lines remembered of a tensor's writes
@@ -266,7 +266,7 @@ def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
 
 
 def assembled(recorder: Recorder, module: Any) -> Callable:
-    make, env, inputs = recorder.make, recorder.env, recorder.inputs
+    env, inputs = recorder.env, recorder.inputs
     graph = module.graph
     result = graph.output_node().args[0]
     nodes = list(result) if type(result) in (tuple, list) else [result]

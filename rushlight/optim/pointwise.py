@@ -146,8 +146,8 @@ def apply_rule(optimizer: Any, group: Any, param: Any, grad: Any, state: dict, l
     param.copy_(value)
     for name, slot in live.items():
         state[name].copy_(slot)
-    for name, number in numbers.items():
-        state[name].copy_(number)
+    for name, value in numbers.items():
+        state[name].copy_(value)
 
 
 def real(value: Tensor) -> Tensor:
