@@ -274,7 +274,7 @@ def special_calls() -> dict:
     calls: dict[Any, Any] = {
         np.errstate: lambda self, args, kwargs: contextlib.nullcontext(),
         modes.grad_enabled: present(modes.grad_enabled), modes.inference_enabled: present(modes.inference_enabled),
-        modes.AUTOCAST.get: present(modes.AUTOCAST.get), modes.FUNCTION_MODES.get: present(modes.FUNCTION_MODES.get),
+        modes.AUTOCAST.get: present(modes.AUTOCAST.get),
         builtins.isinstance: is_instance, builtins.issubclass: is_subclass, builtins.getattr: get_attribute,
         builtins.hasattr: has_attribute, builtins.setattr: set_attribute, builtins.delattr: delete_attribute,
         builtins.len: length, builtins.iter: iterate, builtins.next: advance, builtins.reversed: reverse,

@@ -1,4 +1,4 @@
-"""Modes: what the current thread is doing (recording a graph or not, inference, tracing) and the defaults.
+"""Modes: what the current thread is doing (recording a graph or not, inference, autocast) and the defaults.
 
 Recording is one `ContextVar` read on the hot path.  All rarer modes of any thread raise the one counter
 `special`, which fast paths check as a plain global; only then do they take the slow path that looks closer.
@@ -16,8 +16,6 @@ inference_enabled = INFERENCE.get
 LINES = ContextVar("lines", default=False)  # remember the user's line of each recorded op
 ANOMALY = ContextVar("anomaly", default=None)  # None, or whether to look for NaN in each gradient
 SAVED_HOOKS = ContextVar("saved_hooks", default=())  # stack of (pack, unpack)
-TRACER = ContextVar("tracer", default=None)  # what records creation ops, if anything does
-FUNCTION_MODES = ContextVar("function_modes", default=())
 AUTOCAST = ContextVar("autocast", default=None)
 RANDOM_RULE = ContextVar("random_rule", default=None)  # why random numbers may not be drawn, if they may not
 

@@ -260,7 +260,7 @@ def triangle_indices(name, find):
         for label, value in (("row", row), ("col", col)):
             if value < 0:
                 raise RuntimeError(f"{label} must be non-negative, got{value}")
-        return made(np.stack(find(row, offset, col)).astype(numpy_dtype_of(dtype)), None, device)
+        return made(np.stack(find(row, offset, col)).astype(numpy_dtype_of(dtype)), device)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""Rows and columns of the elements of the {'lower' if name == 'tril_indices' else 'upper'} triangle.
 

@@ -14,14 +14,11 @@ from .record import composite
 DEPTH = 64  # nesting of lists that `tensor` follows
 
 
-def made(array, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False, memory_format=None, names=None):
-    """The factories' common end: a leaf tensor around a new array."""
+def made(array, device=None, requires_grad=False, layout=None, pin_memory=False, memory_format=None, names=None):
+    """The factories' common end: a leaf tensor around a new array. What follows `requires_grad` changes nothing here."""
     tensor = wrap(array)
     if device is not None and require_cpu(device, True) is not CPU:
         tensor = to_meta(tensor)
-    tracer = modes.TRACER.get() if modes.flags["special"] else None
-    if tracer is not None:
-        tensor = tracer.constant(tensor)
     if requires_grad:
         if tensor._dtype.category < dtypes.FLOAT:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
@@ -76,7 +73,7 @@ def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, requ
     sizes = sizes_from(args if size is None else (size,))
     if out is not None:
         return out.resize_(sizes).zero_()
-    return made(allocate(sizes, numpy_dtype_of(dtype), np.zeros), None, device, requires_grad)
+    return made(allocate(sizes, numpy_dtype_of(dtype), np.zeros), device, requires_grad)
 
 
 @composite("torch", raw=np.ones)
@@ -90,7 +87,7 @@ def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, requi
     sizes = sizes_from(args if size is None else (size,))
     if out is not None:
         return out.resize_(sizes).fill_(1)
-    return made(allocate(sizes, numpy_dtype_of(dtype), np.ones), None, device, requires_grad)
+    return made(allocate(sizes, numpy_dtype_of(dtype), np.ones), device, requires_grad)
 
 
 @composite("torch")
@@ -104,7 +101,7 @@ def empty(*args, size=None, out=None, dtype=None, layout=None, device=None, requ
     sizes = sizes_from(args if size is None else (size,))
     if out is not None:
         return out.resize_(sizes)
-    return made(allocate(sizes, numpy_dtype_of(dtype)), None, device, requires_grad)
+    return made(allocate(sizes, numpy_dtype_of(dtype)), device, requires_grad)
 
 
 @composite("torch", raw=np.full)
@@ -124,7 +121,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
         return out.resize_(sizes).fill_(fill_value)
     array = allocate(sizes, numpy_dtype_of(dtype))
     array[...] = wrapped(fill_value, array.dtype)
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 def like(name, fill):
@@ -135,7 +132,7 @@ def like(name, fill):
             array = laid_out(array, memory_format)
         if fill is not None:
             array[...] = fill
-        return made(array, None, device, requires_grad)
+        return made(array, device, requires_grad)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""A tensor like `input`, {'uninitialised' if fill is None else f'filled with {fill}'}.
 
@@ -161,7 +158,7 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requir
     """
     array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
     array[...] = wrapped(plain_number(fill_value), array.dtype)
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 def wrapped(value, kind):
@@ -282,7 +279,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         import warnings
         warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
                       "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", UserWarning, stacklevel=2)
-    return made(array_from(data, dtype), None, device, requires_grad)
+    return made(array_from(data, dtype), device, requires_grad)
 
 
 @composite("torch")
@@ -299,7 +296,7 @@ def as_tensor(data, dtype=None, device=None):
     if isinstance(data, np.ndarray):
         shared = from_numpy(data)
         return shared if dtype is None or shared._dtype is dtype else shared.to(dtype)
-    return made(array_from(data, dtype), None, device)
+    return made(array_from(data, dtype), device)
 
 
 @composite("torch")
@@ -350,7 +347,7 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
     if end is None:
         start, end = 0, start
     if type(start) is type(end) is type(step) is int and dtype is out is device is None and 0 < (end - start) * step < 1 << 40:
-        return made(np.arange(start, end, step), None, None, requires_grad)
+        return made(np.arange(start, end, step), None, requires_grad)
     dtype = range_dtype((start, end, step), out._dtype if dtype is None and out is not None else dtype)
     start, end, step = map(plain_number, (start, end, step))
     if dtype is dtypes.int64 and not any(value in (float("inf"), float("-inf")) or value != value for value in (start, end)):
@@ -369,7 +366,7 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
         out.resize_(array.shape)
         out._array[...] = array
         return out
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 def range_count(start, end, step, ceil):
@@ -401,7 +398,7 @@ def linspace(start, end, steps, *, out=None, dtype=None, layout=None, device=Non
         out.resize_(array.shape)
         out._array[...] = array
         return out
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 def halves(start, end, steps):
@@ -452,7 +449,7 @@ def logspace(start, end, steps, base=10.0, *, out=None, dtype=None, layout=None,
         out.resize_(array.shape)
         out._array[...] = array
         return out
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 @composite("torch", raw=np.eye)
@@ -472,4 +469,4 @@ def eye(n, m=None, *, out=None, dtype=None, layout=None, device=None, requires_g
         out.resize_(array.shape)
         out._array[...] = array
         return out
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)

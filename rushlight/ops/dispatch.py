@@ -56,9 +56,6 @@ def general(op, values, out=None):
         if not overriding.disabled.get():
             return overriding.call(override, op, bound, out)
     if modes.flags["special"]:
-        tracer = modes.TRACER.get()
-        if tracer is not None and tracer.wants(op, bound):
-            return tracer.record(op, bound, out)
         half = modes.AUTOCAST.get()
         if half is not None and op.family in ("contraction", "convolution"):
             for name in op.tensors:

@@ -17,7 +17,7 @@ from .record import apart, composite
 def new_factory(name, make, text):
     def function(self, *size, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **named):
         sizes = sizes_from((named["size"],) if "size" in named else size)
-        return made(allocate(sizes, self._dtype.numpy if dtype is None else numpy_dtype_of(dtype), make), None, device, requires_grad)
+        return made(allocate(sizes, self._dtype.numpy if dtype is None else numpy_dtype_of(dtype), make), device, requires_grad)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{text} of the dtype of this one unless another is given.
 
@@ -43,7 +43,7 @@ def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, re
     """
     array = allocate(sizes_from((size,)), self._dtype.numpy if dtype is None else numpy_dtype_of(dtype))
     array[...] = plain_number(fill_value)
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 @composite("method")
@@ -54,7 +54,7 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layo
     >>> torch.tensor([1.0]).new_tensor([1, 2])
     tensor([1., 2.])
     """
-    return made(array_from(data, self._dtype if dtype is None else dtype), None, device, requires_grad)
+    return made(array_from(data, self._dtype if dtype is None else dtype), device, requires_grad)
 
 
 @composite("method")
@@ -85,12 +85,12 @@ def empty_strided(size, stride, *, dtype=None, layout=None, device=None, require
     if any(step < 0 for step in stride):
         raise RuntimeError("empty_strided: Negative strides are not supported at the moment, got strides: " + str(list(stride)))
     if 0 in size:
-        return made(allocate(size, numpy_dtype_of(dtype)), None, device, requires_grad)
+        return made(allocate(size, numpy_dtype_of(dtype)), device, requires_grad)
     extent = 1
     for count, step in zip(size, stride):
         extent += (count - 1) * step
     memory = allocate((extent,), numpy_dtype_of(dtype))
-    return made(np.lib.stride_tricks.as_strided(memory, size, tuple(step * memory.itemsize for step in stride)), None, device, requires_grad)
+    return made(np.lib.stride_tricks.as_strided(memory, size, tuple(step * memory.itemsize for step in stride)), device, requires_grad)
 
 
 @composite("torch")
@@ -108,7 +108,7 @@ def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=Non
     if sorted(order) != list(range_of(len(size))):
         raise RuntimeError(f"Dimension out of range (expected to be in range of [0, {len(size) - 1}]) or duplicate dims in physical_layout {list(order)}")
     array = allocate([size[dim] for dim in order], numpy_dtype_of(dtype))
-    return made(array.transpose(np.argsort(order)) if order else array, None, device, requires_grad)
+    return made(array.transpose(np.argsort(order)) if order else array, device, requires_grad)
 
 
 def range_of(count):
@@ -127,7 +127,7 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, requires_grad=Fals
     tensor(3.)
     """
     dtype = modes.Defaults.dtype if dtype is None else dtype
-    return made(number_array(wrapped(plain_number(s), dtype.numpy), dtype), None, device, requires_grad)
+    return made(number_array(wrapped(plain_number(s), dtype.numpy), dtype), device, requires_grad)
 
 
 @apart("range")
@@ -140,7 +140,7 @@ def inclusive_range(start=0, end=None, step=1, *, out=None, dtype=None, layout=N
     start, end, step = map(plain_number, (start, end, step))
     count = range_count(start, end, step, ceil=False)
     array = (start + step * np.arange(count, dtype=np.float64)).astype(numpy_dtype_of(dtype))
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 @composite("torch")

@@ -116,7 +116,7 @@ def drawn(fill, sizes, dtype, generator, out, rest, refuse):
         check_float(dtype, refuse)
     array = allocate(sizes, kind)
     fill(array, generator)
-    return made(array, None, rest.pop("device", None), **rest)
+    return made(array, rest.pop("device", None), **rest)
 
 
 def check_float(dtype, kernel):
@@ -163,7 +163,7 @@ def like_factory(name, fill, refuse, text):
         check_float(dtype or input._dtype, refuse)
         array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
         fill(array, generator)
-        return made(array, None, device, requires_grad)
+        return made(array, device, requires_grad)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{text}
 
@@ -217,7 +217,7 @@ def randint_like(input, low=None, high=None, *, dtype=None, layout=None, device=
     low, high = (0, low if high is None else high) if high is None or low is None else (low, high)
     array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
     sampling.randint_(array, int(low), int(high), None)
-    return made(array, None, device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 @composite("torch")
@@ -233,7 +233,7 @@ def randperm(n, *, generator=None, out=None, dtype=dtypes.int64, layout=None, de
     array = sampling.randperm(n, generator)
     if out is not None:
         return out.resize_((n,)).copy_(wrap(array))
-    return made(array.astype(numpy_dtype_of(dtype)), None, device, requires_grad)
+    return made(array.astype(numpy_dtype_of(dtype)), device, requires_grad)
 
 
 @primitive(grad=dict(input=lambda g: g * 0), where="", node="NormalBackward0", family="random")

@@ -19,7 +19,7 @@ def shaped(values, length, dtype, device, requires_grad):
     dtype = modes.Defaults.dtype if dtype is None else dtype
     if length <= 1:
         values = np.ones(length)
-    return made(values.astype(dtype.numpy), None, device, requires_grad)
+    return made(values.astype(dtype.numpy), device, requires_grad)
 
 
 @composite("torch")
