@@ -3,61 +3,19 @@
 Ops, operators and `backward` are attached by the rows above.  Read `Tensor.__slots__` first.  `_meta` is None
 for nearly every tensor; it holds rare state (version counter, view base, hooks), so that making one stays cheap.
 """
-import sys
-import types
 import warnings
 from weakref import ref as weakref
 
 import numpy as np
 
 from .core import devices, dtypes, modes
+from .core.clock import LOG, Counter, tick, user_frame  # noqa: F401  (the rows above take them from here)
 from .core.size import Size
 
-
-def tick():
-    """One clock for graph nodes and writes: what is newer has the larger number.
-
-    Generated functions (ops/generate.py) share this function's namespace and write `clock = clock + 1` themselves, which saves a
-    call. CPython lets go of the GIL only at calls and backward jumps, so no thread can come between reading and storing.
-    """
-    global clock
-    clock = now = clock + 1
-    return now
-
-
-tick = types.FunctionType(tick.__code__, {"clock": 0}, "tick")
 ndarray, asarray = np.ndarray, np.asarray
 new = object.__new__
 new_size = tuple.__new__
 grad_enabled = modes.grad_enabled
-LOG = 64  # writes remembered per storage; older ones are only counted
-
-
-class Counter:
-    """The version of a storage, shared by all views of it: how often, when and where it was written."""
-
-    __slots__ = ("value", "last", "log")
-
-    def __init__(self):
-        self.value, self.last, self.log = 0, 0, []
-
-    def bump(self):
-        """Record one write, and which of the user's lines made it."""
-        self.value += 1
-        self.last = at = tick()
-        frame = user_frame(2)
-        log = self.log
-        log.append((at, frame.f_code, frame.f_lineno))
-        if len(log) > LOG:
-            del log[:LOG // 2]
-
-
-def user_frame(depth=1):
-    """The nearest frame outside this package, from `depth` up."""
-    frame = sys._getframe(depth)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("rushlight"):
-        frame = frame.f_back
-    return frame
 
 
 class Meta:
@@ -133,9 +91,6 @@ def bump(tensor):
     """Note that the tensor's storage was written."""
     if type(tensor) is not InferenceTensor:
         counter_of(tensor).bump()
-
-
-
 
 
 def as_view(array, source, dtype=None, kind=None):
@@ -679,26 +634,23 @@ def storage_array(tensor):
 
 
 def construct(cls, args, kwargs):
-    """`Tensor(...)`, the legacy constructor: sizes make an uninitialised tensor, a sequence or tensor is copied."""
+    """`Tensor(...)`, the legacy constructor: sizes make an uninitialised tensor, a sequence is copied, a tensor's memory is shared."""
     kwargs.pop("device", None)
+    default = modes.Defaults.dtype
     if not args:
-        array = np.empty((0,), modes.Defaults.dtype.numpy)
-    elif len(args) == 1 and not isinstance(args[0], (int, Size)) or len(args) == 1 and isinstance(args[0], Tensor):
-        source = args[0]
-        if isinstance(source, Tensor):
-            if cls is Tensor and source._dtype is not modes.Defaults.dtype:
-                raise TypeError(f"expected {modes.Defaults.dtype.tensor_name} (got {source._dtype.tensor_name})")
-            tensor = new(cls)
-            tensor._array, tensor._dtype = source._array, source._dtype
-            tensor._requires_grad, tensor._node, tensor._grad, tensor._meta = False, None, None, None
-            return tensor
-        array = np.array(source, dtype=modes.Defaults.dtype.numpy)
+        array = np.empty((0,), default.numpy)
+    elif len(args) == 1 and isinstance(args[0], Tensor):
+        array = args[0]._array
+        if cls is Tensor and args[0]._dtype is not default:
+            raise TypeError(f"expected {default.tensor_name} (got {args[0]._dtype.tensor_name})")
+    elif len(args) == 1 and not isinstance(args[0], (int, Size)):
+        array = np.array(args[0], dtype=default.numpy)
     else:
         sizes = args[0] if isinstance(args[0], Size) else args
         if any(not hasattr(size, "__index__") for size in sizes):
             raise TypeError(f"new(): data must be a sequence or sizes must be integers (got {', '.join(type(s).__name__ for s in sizes)})")
-        array = np.empty(tuple(int(size) for size in sizes), modes.Defaults.dtype.numpy)
+        array = np.empty(tuple(int(size) for size in sizes), default.numpy)
     tensor = new(cls)
-    tensor._array, tensor._dtype = array, dtypes.BY_NUMPY[array.dtype]
-    tensor._requires_grad, tensor._node, tensor._grad, tensor._meta = False, None, None, None
+    tensor._array, tensor._dtype, tensor._requires_grad = array, dtypes.BY_NUMPY[array.dtype], False
+    tensor._node = tensor._grad = tensor._meta = None
     return tensor

@@ -3,19 +3,16 @@ import builtins
 from typing import Any
 
 weakref: Any
-Size: Any
+LOG: Any
+Counter: Any
 tick: Any
+user_frame: Any
+Size: Any
 ndarray: Any
 asarray: Any
 new: Any
 new_size: Any
 grad_enabled: Any
-LOG: Any
-class Counter:
-    def __getattr__(self, name: str) -> Any: ...
-    def __setattr__(self, name: str, value: Any) -> None: ...
-    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-def user_frame(depth: Any = ...) -> Any: ...
 class Meta:
     def __getattr__(self, name: str) -> Any: ...
     def __setattr__(self, name: str, value: Any) -> None: ...
