@@ -266,7 +266,7 @@ class Calls(Operations):
                     self.object_setattr(owner, *map(self.value, args))
                     return None
                 if function is object.__init__:
-                    return None
+                    return object.__init__(owner, *map(self.value, args), **kwargs)  # it only counts its arguments
                 if function is object.__getattribute__:
                     return self.object_attribute(owner, self.value(args[0]))
                 if isinstance(owner, Tensor):
@@ -276,8 +276,8 @@ class Calls(Operations):
             if function.__name__ == "__setattr__":
                 self.object_setattr(owner, *map(self.value, args))
                 return None
-            if function.__name__ == "__init__" and find(type(owner), "__init__")[0] is object.__init__:
-                return None
+            if function.__name__ == "__init__" and function.__objclass__ is object:  # it only counts its arguments
+                return object.__init__(owner, *map(self.value, args), **kwargs)
             return self.builtin_method(function, owner, function.__name__, args, kwargs)
         if owner is not None and not isinstance(owner, (ModuleType, type)):
             return self.builtin_method(function, owner, function.__name__, args, kwargs)

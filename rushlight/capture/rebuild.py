@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.size import Size
 from ..tensor import Tensor
+from .attributes import BUILTIN_METHOD
 from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
 from .loading import IDENTITY, SCALARS, Pending, Uncapturable
 from .machine import NULL, Frame, Generator
@@ -225,6 +226,10 @@ class Rebuild:
         owner = value.__self__
         if id(owner) not in self.tracer.home and not isinstance(owner, (*NATIVE_TYPES, *ITERATORS, BaseException)):
             return self.text.const(value)
+        defined = [vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)]
+        for at, one in enumerate(defined):
+            if at and isinstance(one, BUILTIN_METHOD) and one.__get__(owner) == value:  # had by super(): the class has another of this name
+                return self.bind(value, f"{self.text.const(one)}.__get__({self.name(owner)})")
         return self.bind(value, f"{self.name(owner)}.{value.__name__}")
 
     def partial(self, value: Any, kind: type) -> str:

@@ -148,9 +148,10 @@ class Snapshot:
 
 
 def guarded(self: Any, optimizer: Any, with_state: bool) -> bool:
-    """Guard that the optimizer's tensors stay the same objects; False where it was made inside."""
+    """Guard that the optimizer's tensors stay the same objects; False where it was made, or given others, inside."""
     source = self.source_of(optimizer)
-    if source is None or id(optimizer) in self.attributes:
+    written = self.attributes.get(id(optimizer), (None, ()))[1]  # a scheduler notes in each step that it was called
+    if source is None or "state" in written or "param_groups" in written:
         return False
     key = id(optimizer), with_state
     if key not in self.snapshots:

@@ -353,10 +353,16 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
     if any(isinstance(output.array, Source) for output in outputs) or len({o.array for o in outputs}) != len(outputs):
         raise Unsupported("an output that shares memory")
     wanted = [symbol for node, symbol in inputs if examples[node]._requires_grad]
-    differentiable = [output.array._dtype.is_floating_point for output in outputs]
+    differentiable = [output.array._dtype.is_floating_point and required(node) for node, output in zip(nodes, outputs)]
     tangents = [Symbol(make, make.intern(Source, f"g{i}", o.shape, o.array.dtype, contiguous(o.shape), 0)) for i, o in enumerate(outputs)]
     grads = backward(make, tape, outputs, [t if d else None for t, d in zip(tangents, differentiable)], wanted)
     return assembled(make, module, result, nodes, outputs, inputs, placeholders, constants, tangents, wanted, grads, differentiable)
+
+
+def required(node: GraphNode) -> bool:
+    """Whether a result is part of the history, as tracing found: what was detached is not."""
+    value = node.meta.get("val")
+    return not isinstance(value, Tensor) or value._requires_grad
 
 
 def written(make: Maker, node: GraphNode, env: dict[GraphNode, Any], examples: dict[GraphNode, Tensor]) -> Symbol:

@@ -144,3 +144,38 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_bare_super_init_is_objects():
+    class Base:
+        def __init__(self, n):
+            self.n = n
+            super().__init__()
+
+    class Two(Base):
+        def __init__(self, a, b):
+            super().__init__(a + b)
+    graphs = Graphs()
+    assert torch.compile(lambda x: Two(x, 1).n * 2, backend=graphs, fullgraph=True)(X).tolist() == [3, 4]
+
+    class Table(dict):
+        def update(self, other):
+            raise AssertionError
+
+        def late(self, other):
+            update = super().update
+            print(end="")  # breaks the graph while the bound method is held
+            update(other)
+            return self
+    assert torch.compile(lambda x: Table().late({"a": x + 1}), backend=graphs)(X)["a"].tolist() == [1.5, 2]
+
+
+def test_detached_results_stay_detached():
+    def f(x):
+        y = torch.sin(x)
+        return y + 1, y.detach(), torch.ones_like(x) * 2, y.detach() * x
+    x = X.clone().requires_grad_()
+    results = torch.compile(f)(x)
+    assert [r.requires_grad for r in results] == [True, False, False, True]
+    results[0].sum().backward()
+    assert torch.allclose(x.grad, torch.cos(X))
