@@ -43,6 +43,7 @@ class Maker:
         self._known: dict[tuple, Array] = {}
         self.tape: list | None = None  # primitives in order, while a graph that will be differentiated is made
         self.noises: list[tuple[Array, float]] | None = None  # masks of dropout, where the caller will draw them
+        self.drop: Any = None  # (operand, p) -> operand with a mask drawn at each run, where the caller can do that
         self.effects: list[tuple[Array, Array]] = []  # (input, its new value): buffers that running the graph updates
 
     def intern(self, kind: type, *fields: Any) -> Array:

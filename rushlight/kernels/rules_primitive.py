@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..core import dtypes
-from ..ops import pooling, record
+from ..ops import attention, pooling, record
 from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
@@ -240,6 +240,12 @@ def sum_direct(make: Maker, input: Any, dim: Any = None, keepdim: bool = False, 
     return apply(make, "_sum_dims", input, make.dims(input.array, dim), keepdim)
 
 
+def vector_norm_direct(make: Maker, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: None = None, out: None = None) -> Any:
+    if dtype is not None or out is not None:
+        raise Unsupported("a norm in another dtype")
+    return apply(make, "_vector_norm", x, float(ord), make.dims(x.array, dim), keepdim)
+
+
 def softmax_direct(primitive: str) -> Callable:
     def run(make: Maker, input: Any, dim: Any = None, dtype: Any = None, _stacklevel: int = 3) -> Any:
         if dim is None:
@@ -340,7 +346,13 @@ def embedding_direct(make: Maker, input: Any, weight: Any, padding_idx: Any = No
     return apply(make, "_embedding", weight, input, padding, scale_grad_by_freq)
 
 
-def attention_direct(make: Maker, *args: Any, **kwargs: Any) -> Any:
+def attention_direct(make: Maker, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+                     scale: Any = None, enable_gqa: bool = False) -> Any:
+    if dropout_p and not enable_gqa and (attn_mask is None or attn_mask.dtype in (dtypes.bool, query.dtype)):
+        scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+        weights = body(make, attention.composed_weights)(query, key, attn_mask, is_causal, scale)
+        return apply(make, "matmul", dropout_direct(make, weights, dropout_p), value)
+    args, kwargs = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa), {}
     return apply(make, "_attention", *attention_arguments(*args, **kwargs))
 
 
@@ -375,6 +387,8 @@ def dropout_direct(make: Maker, input: Any, p: float = 0.5, training: bool = Tru
     """The mask is an input of the program; the caller draws it, in eager's order."""
     if not training or not p:
         return input
+    if make.drop is not None and not inplace:
+        return make.drop(input, p)
     array = input.array
     laid = not isinstance(array, Source) or array.strides == contiguous(array.shape)
     if inplace or make.noises is None or not 0 < p < 1 or not laid or array.dtype not in ("float32", "float64"):
@@ -421,7 +435,7 @@ DIRECT: dict[str, Callable] = {
     "conv1d": convolution_direct, "conv2d": convolution_direct, "conv3d": convolution_direct, "where": where_direct,
     "split": split_direct, "chunk": chunk_direct, "cross_entropy": cross_entropy_direct, "nll_loss": nll_direct,
     "embedding": embedding_direct, "scaled_dot_product_attention": attention_direct, "max_pool2d": pool_direct("max_pool2d", 2),
-    "max_pool3d": pool_direct("max_pool3d", 3), "batch_norm": batch_norm_direct, "dropout": dropout_direct,
+    "max_pool3d": pool_direct("max_pool3d", 3), "batch_norm": batch_norm_direct, "dropout": dropout_direct, "linalg_vector_norm": vector_norm_direct,
     "avg_pool2d": average_direct("avg_pool2d", 2), "avg_pool3d": average_direct("avg_pool3d", 3), "adaptive_avg_pool2d": adaptive_direct,
     "group_norm": lambda make, input, num_groups, weight=None, bias=None, eps=1e-5: apply(
         make, "_group_norm", input, weight, bias, num_groups, eps),

@@ -48,6 +48,18 @@ def normal_cdf(make: Maker, input: Array) -> Array:
     return make.point("mul", make.point("add", share, 1), 0.5)
 
 
+@rule("_vector_norm", "linalg_vector_norm")
+def vector_norm(make: Maker, input: Array, order: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: None = None,
+                out: None = None) -> Array:
+    if dtype is not None or out is not None or order not in (1, 2, math.inf):
+        raise Unsupported("a norm of this order")
+    size = make.point("abs", floating(make, input))
+    if order == math.inf:
+        return make.reduce("amax", size, dim, keepdim)
+    total = make.reduce("sum", size if order == 1 else make.point("mul", input, input), dim, keepdim)
+    return total if order == 1 else make.float_point("sqrt", total)
+
+
 RULES["_amax"] = RULES["amax"]
 RULES["_amin"] = RULES["amin"]
 RULES["_max_all"] = lambda make, input: make.reduce("amax", input)

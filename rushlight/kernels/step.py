@@ -26,6 +26,7 @@ from .rules_primitive import Symbol, apply, bare
 from .runtime import Misfit
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
+DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand"})
 LOG = 64  # lines remembered of a tensor's writes
 
 
@@ -51,7 +52,7 @@ class Recorder:
     def __init__(self, known: dict[GraphNode, Any], constants: dict[GraphNode, Any], examples: dict[GraphNode, Any], name_of: Callable):
         self.make, self.tape, self.env = Maker(), [], {}
         self.known, self.constants, self.examples, self.name_of = known, constants, examples, name_of
-        self.make.tape = self.tape
+        self.make.tape, self.make.drop = self.tape, self.drop
         self.inputs: list[tuple[GraphNode, Symbol]] = []
         self.updates: dict[Array, Array] = {}  # an input -> its new value
         self.differentiated: set[GraphNode] = set()
@@ -116,6 +117,8 @@ class Recorder:
             dropped = self.dropout(node, *args, **kwargs)
             if dropped is not None:
                 return dropped
+        if name in DRAWN:
+            return self.drawn(node)
         if node.target is operator.getitem and type(args[0]) in (tuple, list):
             return args[0][args[1]]
         op = self.name_of(node)
@@ -131,13 +134,33 @@ class Recorder:
             return None
         if inplace or not 0 < p < 1 or type(input) is not Symbol or input.array.dtype not in ("float32", "float64"):
             raise Unsupported("this kind of dropout")
-        noise = Noise(getattr(node.all_input_nodes[0].meta.get("val"), "_array", None), input.array, p)
-        source = self.make.intern(Source, f"in{len(self.inputs)}", input.shape, input.array.dtype, noise.strides, 0)
-        symbol = Symbol(self.make, source)
+        return self.masked(input, getattr(node.all_input_nodes[0].meta.get("val"), "_array", None), p)
+
+    def drop(self, input: Symbol, p: float) -> Symbol:
+        """Dropout within an op, of a result in C's order."""
+        if not 0 < p < 1 or input.array.dtype not in ("float32", "float64"):
+            raise Unsupported("this kind of dropout")
+        return self.masked(input, np.empty(input.shape, input.array._dtype.numpy), p)
+
+    def masked(self, input: Symbol, like: Any, p: float) -> Symbol:
+        return apply(self.make, "mul", input, self.source(Noise(like, input.array, p), input.array.dtype))
+
+    def source(self, noise: Any, dtype: str) -> Symbol:
+        """An input that is drawn at each run."""
+        shape = tuple(noise.shape[at] for at in noise.back)
+        symbol = Symbol(self.make, self.make.intern(Source, f"in{len(self.inputs)}", shape, dtype, noise.strides, 0))
         self.kept.append(symbol)
         self.inputs.append((noise, symbol))
         self.constants[noise] = noise
-        return apply(self.make, "mul", input, symbol)
+        return symbol
+
+    def drawn(self, node: GraphNode) -> Symbol:
+        """Random numbers of known shape."""
+        given = map_nodes(node.args, lambda used: used.meta.get("val")), map_nodes(node.kwargs, lambda used: used.meta.get("val"))
+        made = node.meta.get("val")
+        if not isinstance(made, Tensor) or made._dtype.name not in ("float32", "float64") or len(node.all_input_nodes) > 1 or node.kwargs.get("generator"):
+            raise Unsupported("this kind of random numbers")
+        return self.source(Draw(node.target, given, made), made._dtype.name)
 
     def gradients(self, node: GraphNode, outputs: Any, given: Any, leaves: Any, keep: bool = False) -> list:
         self.differentiated.update(node.args[0])
@@ -218,6 +241,18 @@ class Noise:
 
     def draw(self) -> np.ndarray:
         return dropout_mask(np.empty(self.shape, self.dtype).transpose(self.back), self.p)
+
+
+class Draw:
+    """Random numbers that an op draws anew at each run, from nothing but shapes."""
+
+    def __init__(self, function: Callable, given: tuple, made: Tensor):
+        self.function, (self.args, self.kwargs) = function, given
+        self.shape, self.back = made._array.shape, tuple(range(made._array.ndim))
+        self.strides = tuple(s // made._array.itemsize for s in made._array.strides)
+
+    def draw(self) -> np.ndarray:
+        return self.function(*self.args, **self.kwargs)._array
 
 
 def symbols_in(value: Any) -> list[Symbol]:
@@ -336,7 +371,7 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
     simple = not numbers and all(i >= 0 for i, _ in where)
     order = [where[i][0] for i in chosen]
     targets = [where[i] for i in written]
-    noises = [i for i, (_, value) in enumerate(where) if type(value) is Noise]
+    noises = [i for i, (_, value) in enumerate(where) if type(value) in (Noise, Draw)]
     expected = {i: native.inputs[at][0] for at, i in enumerate(chosen) if noises and where[i][0] >= 0 and i not in numbers}
 
     def run(*args: Any) -> Any:
@@ -348,7 +383,7 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
                 if i in expected and values[i]._array.shape != expected[i]:
                     raise Misfit("an input of another shape")  # before any random number is drawn
             drawn = {i: values[i].draw() for i in noises}
-            arrays = [v._array if isinstance(v, Tensor) else drawn[i] if type(v) is Noise else np.array(v) for i, v in ((i, values[i]) for i in chosen)]
+            arrays = [v._array if isinstance(v, Tensor) else drawn[i] if i in drawn else np.array(v) for i, v in ((i, values[i]) for i in chosen)]
         outs = call(*arrays)
         for at, out in copies:
             i, value = where[at]
