@@ -1,5 +1,6 @@
 """What users call: backward and grad, retain_grad and tensor hooks."""
 import weakref
+from collections import namedtuple
 
 import numpy as np
 
@@ -40,8 +41,16 @@ def starting_edges(tensors, gradients, create):
     return edges, starts
 
 
+GradientEdge = namedtuple("GradientEdge", "node output_nr")
+
+
+def leaf_of(edge):
+    """The leaf that an edge ends at; tensors and other edges as they are."""
+    return edge.node.variable if type(edge) is GradientEdge and hasattr(edge.node, "variable") else edge
+
+
 def as_tuple(value):
-    return (value,) if isinstance(value, Tensor) or value is None else tuple(value)
+    return (value,) if isinstance(value, (Tensor, GradientEdge)) or value is None else tuple(value)
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
@@ -118,7 +127,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
-    outputs, inputs = as_tuple(outputs), as_tuple(inputs)
+    outputs, inputs = as_tuple(outputs), tuple(map(leaf_of, as_tuple(inputs)))
     gradients = (None,) * len(outputs) if grad_outputs is None else as_tuple(grad_outputs)
     if is_grads_batched:
         return batched_grad(outputs, inputs, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
@@ -128,6 +137,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     edges, starts = starting_edges(outputs, gradients, create_graph)
     wanted, keys = set(), []
     for tensor in inputs:
+        if type(tensor) is GradientEdge:
+            keys.append(tuple(tensor))
+            wanted.add(tensor.node)
+            continue
         if not tensor._requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
         if tensor._node is None:
@@ -147,6 +160,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
                 raise RuntimeError(f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set allow_unused=True "
                                    "if this is the desired behavior.")
             value = wrap(np.zeros(tensor._array.shape, tensor._array.dtype)) if materialize_grads else None
+        elif type(tensor) is GradientEdge:
+            value = value if isinstance(value, Tensor) else wrap(asarray(value))
         elif not create_graph:
             array = asarray(value)
             array = np.broadcast_to(array, tensor._array.shape).copy() if array.shape != tensor._array.shape else array

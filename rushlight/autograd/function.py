@@ -137,7 +137,7 @@ class FunctionNode(Node):
         """The gradient in the input's shape and dtype."""
         shape, dtype = meta
         if not isinstance(value, Tensor):
-            raise TypeError(f"expected a Tensor or None as gradient of {self.name()} at index {index}, but got {type(value).__name__}")
+            raise RuntimeError(f"expected Variable or None (got {type(value).__name__}) as gradient of {self.name()} at index {index}")
         if value._array.shape != shape:
             try:
                 fits = broadcast_shapes(value._array.shape, shape) == value._array.shape

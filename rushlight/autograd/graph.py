@@ -3,9 +3,8 @@ import warnings
 
 from ..core import modes
 from ..tensor import Tensor
+from .api import GradientEdge
 from .node import edge_pair
-
-GradientEdge = tuple
 
 
 class saved_tensors_hooks:
@@ -132,7 +131,7 @@ def get_gradient_edge(tensor):
     """The edge (node, output number) that a tensor's gradient arrives at."""
     if not tensor._requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    return edge_pair(tensor._node or tensor)
+    return GradientEdge(*edge_pair(tensor._node or tensor))
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):

@@ -91,7 +91,7 @@ def compile_callable(model: Any, backend: Callable, fullgraph: bool, dynamic: bo
             first, function = (function, *first), type(function).__call__
         else:
             break
-    if not isinstance(function, FunctionType):
+    if not isinstance(function, FunctionType) or hasattr(function, "op_record"):
         function = wrap_builtin(function)
     if "_rushlight_disabled" in function.__dict__:
         return model

@@ -260,7 +260,8 @@ def shift_right(input, other):
     if np.any(np.asarray(other) < 0):
         raise ValueError(f"negative shift count {int(np.min(other))}: shift by 0 or more bits")
     bits = input.dtype.itemsize * 8
-    return np.right_shift(input, np.minimum(other, bits - 1)).astype(input.dtype)
+    shifted = np.right_shift(input, np.minimum(other, bits - 1)).astype(input.dtype)
+    return shifted if input.dtype.kind == "i" else np.where(np.asarray(other) >= bits, 0, shifted).astype(input.dtype)
 
 
 @pointwise(integers_only(shift_left, "bitwise_left_shift"), dunder="lshift")

@@ -365,7 +365,7 @@ def store_at(array, index, values, accumulate=False):
             accumulate_at(array, index, values)
         else:
             array[index] = values
-    except ValueError:
+    except (ValueError, TypeError):  # TypeError: a mask, and values of more than one dim
         shape = array[index].shape
         raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape "
                            f"{list(shape)}") from None
@@ -525,7 +525,7 @@ def setitem(self, index, value):
 
 def fitted(value, target, tensors):
     """The value without leading ones beyond the rank of target[tensors]."""
-    if value.ndim <= target.ndim or value.shape[0] != 1:
+    if not value.ndim or value.shape[0] != 1:
         return value
     shapes = [(1,) if part._dtype is dtypes.bool else part._array.shape for part in tensors if part is not None]
     used = sum_of((part.ndim if part._dtype is dtypes.bool else 1) for part in tensors if part is not None)

@@ -1,0 +1,41 @@
+"""Faults met while comparing with PyTorch 2.13, each with the value that it gives."""
+import pytest
+
+import rushlight as torch
+
+
+def test_masked_write_of_a_value_with_leading_ones():
+    x = torch.zeros(2, 2)
+    x[torch.ones(2, 2) > 0] = torch.tensor([[3.0]])
+    assert x.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    x[torch.tensor([True, False])] = torch.tensor([[[1.0, 2.0]]])
+    assert x.tolist() == [[1.0, 2.0], [3.0, 3.0]]
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape"):
+        x[torch.ones(2, 2) > 0] = torch.ones(2, 2)
+
+
+def test_writes_of_wrong_shapes_say_so():
+    x = torch.zeros(3, 4)
+    with pytest.raises(RuntimeError, match=r"expand\(torch.FloatTensor\{\[2\]\}, size=\[\]\)"):
+        x[0, 0] = torch.tensor([1.0, 2.0])
+    with pytest.raises(RuntimeError, match=r"The expanded size of the tensor \(4\) must match the existing size \(3\)"):
+        x[0:2] = torch.tensor([1.0, 2.0, 3.0])
+
+
+def test_shift_of_all_the_bits():
+    assert (torch.tensor([255], dtype=torch.uint8) >> torch.tensor([9], dtype=torch.uint8)).tolist() == [0]
+    assert (torch.tensor([-8, 8]) >> torch.tensor([70, 70])).tolist() == [-1, 0]
+
+
+def test_gradient_with_respect_to_an_edge():
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    edge = torch.autograd.graph.get_gradient_edge(y)
+    assert edge.output_nr == 0 and edge.node is y.grad_fn
+    assert torch.autograd.grad((y * y).sum(), edge)[0].tolist() == [4.0, 4.0]
+    assert torch.autograd.grad((x * x).sum(), torch.autograd.graph.get_gradient_edge(x))[0].tolist() == [2.0, 2.0]
+
+
+def test_an_op_itself_compiles():
+    assert torch.compile(torch.sin, fullgraph=True)(torch.zeros(2)).tolist() == [0.0, 0.0]
+    assert torch.compile(torch.nn.functional.relu, fullgraph=True)(torch.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
