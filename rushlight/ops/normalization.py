@@ -100,7 +100,8 @@ def layer_norm_backward(g, input, weight, count, eps):
     factor = rsqrt(mean(centered * centered, dims, keepdim=True) + eps)
     normal = centered * factor
     inner = g if weight is None else g * weight
-    return factor * (inner - mean(inner, dims, keepdim=True) - normal * mean(inner * normal, dims, keepdim=True))
+    # In this order every mean reads what one before it read, so that a kernel does all of them in one pass over the rows.
+    return factor * (inner - normal * mean(inner * normal, dims, keepdim=True) - mean(inner, dims, keepdim=True))
 
 
 def raw_layer_norm_weight(g, input, weight, count, eps):
