@@ -1,6 +1,7 @@
 """How many threads one op may use: the setting that the public functions change and the kernels read."""
 import ctypes
 import os
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -33,10 +34,29 @@ def limit(count):
     limit_blas(count)
 
 
-def limit_blas(count):
-    """Tell the OpenBLAS that NumPy's wheels bring; another BLAS keeps the number it started with."""
+def blas(verb):
+    """The function of the OpenBLAS that NumPy's wheels bring that can `set` or `get` its number of threads; None for another BLAS."""
     library = ctypes.CDLL(np._core._multiarray_umath.__file__)  # a symbol of the libraries that it is linked to is found through it
-    for name in ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_", "openblas_set_num_threads"):
-        if hasattr(library, name):
-            getattr(library, name)(ctypes.c_int(count))
-            return
+    names = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads64_", "openblas_{}_num_threads")
+    return next((getattr(library, name.format(verb)) for name in names if hasattr(library, name.format(verb))), None)
+
+
+def limit_blas(count):
+    """Tell NumPy's BLAS; one that is no OpenBLAS keeps the number it started with."""
+    change = blas("set")
+    if change is not None:
+        change(ctypes.c_int(count))
+
+
+@contextmanager
+def limited(count):
+    """`limit` for a block; afterwards ours and the BLAS's numbers are what each was before."""
+    ask = blas("get")
+    before = Threads.count, ask and ask()
+    limit(count)
+    try:
+        yield
+    finally:
+        Threads.count = before[0]
+        if before[1]:
+            limit_blas(before[1])

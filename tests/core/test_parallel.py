@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.core.parallel import limited
 
 LIBRARY = ctypes.CDLL(np._core._multiarray_umath.__file__)
 NAME = "scipy_openblas_get_num_threads64_"
@@ -16,12 +17,22 @@ needs_openblas = pytest.mark.skipif(not hasattr(LIBRARY, NAME), reason="NumPy ha
 
 @needs_openblas
 def test_set_num_threads_reaches_matrix_products():
-    before = torch.get_num_threads()
-    try:
+    before = torch.get_num_threads(), getattr(LIBRARY, NAME)()
+    with limited(before[0]):
         torch.set_num_threads(1)
         assert (torch.get_num_threads(), getattr(LIBRARY, NAME)()) == (1, 1)
-    finally:
-        torch.set_num_threads(before)
+    assert (torch.get_num_threads(), getattr(LIBRARY, NAME)()) == before
+
+
+def test_a_timer_measures_and_leaves_the_threads_as_they_were():
+    before = torch.get_num_threads()
+    timer = torch.utils.benchmark.Timer("seen.append(1)", globals={"seen": (seen := [])}, num_threads=1)
+    measured = timer.blocked_autorange(min_run_time=0.001)
+    assert len(measured.times) == len(measured.raw_times) and len(seen) > len(measured.times) * measured.number_per_run
+    assert 0 < min(measured.times) <= measured.median <= max(measured.times) and measured.iqr >= 0
+    assert timer.timeit(5).number_per_run == 5 and torch.get_num_threads() == before
+    with pytest.raises(NotImplementedError, match="Timer"):
+        torch.utils.benchmark.Timer("x", language="cpp")
 
 
 @needs_openblas
