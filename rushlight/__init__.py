@@ -37,12 +37,12 @@ def on_all_cores(op, *args):
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
-    "_dynamo", "_higher_order_ops", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed", "distributions", "export", "fft",
-    "func", "fx", "jit", "linalg", "masked", "mps", "nn", "onnx", "optim", "random", "serialization", "serialize", "signal", "special", "static",
-    "testing", "utils", "version", "xpu")}
+    "_dynamo", "_higher_order_ops", "accelerator", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed",
+    "distributions", "export", "fft", "func", "fx", "jit", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim", "profiler",
+    "random", "serialization", "serialize", "signal", "special", "static", "testing", "utils", "version", "xpu")}
 # Modules of PyTorch that are not here. AttributeError is what `hasattr` and other probes expect; the message says why.
-ABSENT = {"hub": "it opens the network", **dict.fromkeys(("futures", "library", "monitor", "mtia", "multiprocessing", "nested", "overrides", "package",
-                                                          "profiler", "quantization", "return_types", "sparse", "types"), "it is not built")}
+ABSENT = {"hub": "it opens the network", **dict.fromkeys(("futures", "library", "monitor", "mtia", "nested", "overrides", "package",
+                                                          "quantization", "return_types", "sparse", "types"), "it is not built")}
 NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp", "GradScaler": "amp",
          "is_autocast_enabled": "amp", "is_autocast_cpu_enabled": "amp", "get_autocast_dtype": "amp", "set_autocast_enabled": "amp",

@@ -41,7 +41,7 @@ COVERED = {
     "autograd/recorded.py": "compile/test_dispatch.py",
     # what only gives names to the parts below
     **dict.fromkeys(["cuda.py", "mps.py", "xpu.py", "fft.py", "linalg.py", "special.py", "threads.py", "version.py", "utils/*.py", "random.py",
-                     "serialization.py", "compiler.py", "_dynamo.py", "backends.py", "distributed.py"], "test_public.py"),
+                     "serialization.py", "compiler.py", "_dynamo.py", "backends.py", "distributed.py", "accelerator.py", "multiprocessing.py", "profiler.py"], "test_public.py"),
 }
 
 FILES = sorted(p.relative_to(ROOT / "rushlight") for p in (ROOT / "rushlight").rglob("*.py"))
