@@ -2,9 +2,9 @@
 import warnings
 
 from ..core import modes
-from ..tensor import Tensor
+from ..tensor import Tensor, bump
 from .api import GradientEdge
-from .node import edge_pair
+from .node import Node, edge_pair  # noqa: F401  (Node is public here)
 
 
 class saved_tensors_hooks:
@@ -132,6 +132,19 @@ def get_gradient_edge(tensor):
     if not tensor._requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     return GradientEdge(*edge_pair(tensor._node or tensor))
+
+
+def increment_version(tensor):
+    """Note a write to a tensor's storage (or several tensors') that was made behind autograd's back, so that backward refuses stale values.
+
+    >>> import rushlight as torch
+    >>> x = torch.zeros(2)
+    >>> torch.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
+    for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        bump(one)
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):
