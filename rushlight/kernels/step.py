@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from ..autograd.node import Freed, Node
 from ..autograd.recorded import leaf_gradients
@@ -80,6 +81,8 @@ class Recorder:
         for symbol in symbols_in(value):
             self.kept.append(symbol)
             held = self.owners.setdefault(id(symbol), [])
+            if node in held:
+                continue
             held.append(node)
             array = symbol.array
             if len(held) == 1 and isinstance(array, Source):
@@ -359,10 +362,13 @@ def known_number(recorder: Recorder, node: GraphNode) -> bool:
 def apart(recorder: Recorder, written: list[int]) -> None:
     """What is written must share no memory with another input."""
     arrays = [getattr(recorder.constants.get(node, recorder.examples.get(node)), "_array", None) for node, _ in recorder.inputs]
-    for i in written:
-        for j, other in enumerate(arrays):
-            if j != i and other is not None and np.may_share_memory(arrays[i], other):
-                raise Unsupported("a write into memory that another input shares")
+    spans = sorted((*byte_bounds(array), i) for i, array in enumerate(arrays) if array is not None and array.size)
+    writes, reach, last = set(written), 0, -1
+    for low, high, i in spans:
+        if low < reach and (i in writes or last in writes):
+            raise Unsupported("a write into memory that another input shares")
+        if high > reach:
+            reach, last = high, i
 
 
 def runner(module: Any, native: Any, where: list, chosen: list[int], copies: list, written: list[int], picks: list, kind: type,

@@ -90,6 +90,23 @@ def test_one_graph():
     compare(make, graphs=1)
 
 
+def test_clipping_many_gradients_in_place():
+    torch.manual_seed(0)
+    model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(12)])
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    @torch.compile
+    def step(x):
+        opt.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        opt.step()
+        return loss
+    step(torch.randn(3, 4))
+    assert is_native(step)
+
+
 def test_clip_value_and_norm_returned():
     def make(model):
         opt = torch.optim.SGD(model.parameters(), lr=0.1)
