@@ -508,6 +508,13 @@ def top_down(root: Expr, change: Any) -> dict[Expr, Expr]:
     return {root: visit(root)}
 
 
+def storing(kernel: Kernel, renamed: dict[str, str]) -> Kernel:
+    """The kernel with its results stored into other buffers."""
+    stages = tuple(stage._replace(stores=tuple(store._replace(buffer=renamed.get(store.buffer, store.buffer)) for store in stage.stores))
+                   for stage in kernel.stages)
+    return with_buffers(kernel._replace(stages=stages))
+
+
 def with_buffers(kernel: Kernel) -> Kernel:
     """Name the buffers that the kernel touches, stores last."""
     private = {name for name, _, _ in kernel.scratch}

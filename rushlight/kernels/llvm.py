@@ -135,12 +135,12 @@ class Library:
 def lint(text: str) -> None:
     """Raise CompileError where IR could misbehave: address arithmetic by integers, absolute addresses, odd symbols."""
     for banned in ("inttoptr", "ptrtoint"):
-        if re.search(rf"\b{banned}\b", text):
+        if banned in text and re.search(rf"\b{banned}\b", text):
             raise CompileError(f"generated IR uses {banned}, which LLVM 22 miscompiles and the cache could not hold")
     for name in re.findall(r"^declare [^@]*@([\w.$]+)\(", text, re.M):
         if not name.startswith("llvm.") and name not in SYMBOLS:
             raise CompileError(f"generated IR calls {name}, which is not on the list of allowed symbols")
-    if re.search(r"^@[^\n]*= external ", text, re.M):
+    if "= external " in text and re.search(r"^@[^\n]*= external ", text, re.M):
         raise CompileError("generated IR refers to an external variable")
     count = text.count("\n  %") + text.count("\n  store") + text.count("\n  call")
     if count > MAX_INSTRUCTIONS:

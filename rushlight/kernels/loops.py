@@ -230,14 +230,14 @@ class Kernel(NamedTuple):
 def walk(roots: list[Expr]) -> list[Expr]:
     """Every expression below `roots`, children first, each once."""
     order: dict[Expr, None] = {}
-    stack = [(root, False) for root in reversed(roots)]
+    stack = list(reversed(roots))
     while stack:
-        expr, ready = stack.pop()
-        if expr in order:
-            continue
-        if ready:
-            order[expr] = None
+        expr = stack[-1]
+        missing = [child for child in expr.children if child not in order] if expr not in order else None
+        if missing:
+            missing.reverse()
+            stack += missing
         else:
-            stack.append((expr, True))
-            stack.extend((child, False) for child in reversed(expr.children))
+            order[expr] = None
+            stack.pop()
     return list(order)

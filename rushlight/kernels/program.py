@@ -57,12 +57,16 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     bits = llvm.engine().vector_bits
     writing = len(turns)  # the first group that writes into an input
     begins = 0
+    mine: dict[int, list[Array]] = {}
+    for array in targets:
+        mine.setdefault(planner.home[array], []).append(array)
     for turn, number in enumerate(turns):
         group = planner.groups[number]
-        mine = [array for array in targets if planner.home[array] == number]
-        for array in mine:
-            if schedule.in_place(planner, number, array, targets[array], buffers):
-                buffers[array] = targets[array]
+        kernel = None if isinstance(group, External) else fuse.build(planner, number, buffers)
+        renamed: dict[str, str] = {}
+        for array in mine.get(number, ()):
+            if schedule.in_place(planner, number, array, targets[array], buffers, kernel):
+                renamed[buffers[array]] = buffers[array] = targets[array]
                 if writing > turn:
                     writing, begins = turn, len(steps)
         if isinstance(group, External):
@@ -72,7 +76,8 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
                 scratch.append((name, size, turn))
             steps += made.steps
             continue
-        kernel = fuse.build(planner, number, buffers)
+        if renamed:
+            kernel = fuse.storing(kernel, renamed)
         if not any(stage.stores for stage in kernel.stages):
             continue
         same, places = canonical(kernel)

@@ -8,7 +8,7 @@ import heapq
 
 from . import fuse
 from .arrays import Array, External, Point, Source, Take, strided
-from .loops import Fetch, Load, walk
+from .loops import Fetch, Kernel, Load, walk
 
 
 def sources(planner: fuse.Planner, number: int) -> set[str]:
@@ -90,8 +90,8 @@ def order(planner: fuse.Planner, targets: dict[Array, str]) -> list[int]:
         del targets[dropped]
 
 
-def in_place(planner: fuse.Planner, number: int, array: Array, name: str, buffers: dict[Array, str]) -> bool:
-    """Whether a group may write a result of its own over an input: it reads it at no other place than it writes."""
+def in_place(planner: fuse.Planner, number: int, array: Array, name: str, buffers: dict[Array, str], kernel: Kernel | None) -> bool:
+    """Whether a group (and its kernel) may write a result of its own over an input: it reads it at no other place than it writes."""
     group = planner.groups[number]
     if isinstance(group, External):
         return name not in sources(planner, number)
@@ -99,7 +99,6 @@ def in_place(planner: fuse.Planner, number: int, array: Array, name: str, buffer
         return False
     if name not in sources(planner, number):
         return True
-    kernel = fuse.build(planner, number, buffers)
     homes = [at for at, stage in enumerate(kernel.stages) for store in stage.stores if store.buffer == buffers[array]]
     written = [store.index for stage in kernel.stages for store in stage.stores if store.buffer == buffers[array]]
     for at, stage in enumerate(kernel.stages):
