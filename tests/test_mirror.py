@@ -19,6 +19,7 @@ COVERED = {
     **dict.fromkeys(["core/bessel.py", "core/error_function.py", "core/error_tails.py", "core/gamma.py", "core/special_tables.py"],
                     "ops/test_special.py"),  # what torch.special computes with
     "core/errors.py": "test_bad_inputs.py",
+    "core/clock.py": "autograd/test_node.py",
     "core/layouts.py": "core/test_dtypes.py",
     "core/parallel.py": "test_promises.py",
     "core/implicit.py": "ops/test_every_op.py",
