@@ -70,8 +70,11 @@ def near(name):
     return f". Did you mean: '{close[0]}'?" if close else ""
 
 
+OWN = {"ABSENT", "MODULES", "NAMES", "OWN", "generate", "importlib", "near", "on_all_cores", "os"}  # this file's own business
+
+
 def __dir__():
-    return sorted({*globals(), *NAMES, *MODULES})
+    return sorted({*globals(), *NAMES, *MODULES} - OWN)
 
 
 def is_tensor(obj):

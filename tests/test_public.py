@@ -64,3 +64,5 @@ def test_a_module_that_is_not_built_says_so():
 
 def test_dir_and_star_show_the_public_names():
     assert {"Tensor", "nn", "optim", "zeros", "float32", "no_grad", "save"} <= set(dir(rushlight))
+    assert not {"near", "MODULES", "importlib"} & set(dir(rushlight))
+    assert "relu" in dir(rushlight.nn.functional) and "publish" not in dir(rushlight.nn.functional)

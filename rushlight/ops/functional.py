@@ -91,3 +91,7 @@ def __getattr__(name):
     near = difflib.get_close_matches(name, FUNCTIONAL, 1)
     hint = f". Did you mean: '{near[0]}'?" if near else ""
     raise AttributeError(f"module 'rushlight.nn.functional' has no attribute '{name}'{hint}")
+
+
+def __dir__():
+    return sorted(name for name in FUNCTIONAL if not name.startswith("_"))
