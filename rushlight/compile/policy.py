@@ -15,6 +15,8 @@ from ..core.generator import default_generator
 from ..tensor import Parameter
 from .config import config, counters
 
+UNROLLED = 128  # nodes of a graph from which compiling one for each length of a loop costs more than it gives
+
 
 class Unsupported(RuntimeError):
     """`fullgraph=True` met a break. The text says what, why, where, and what to do."""
@@ -94,6 +96,7 @@ class Policy:
 
     def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
         """A size marked as dynamic was fixed by the code: an error, in PyTorch's words."""
+        self.fixed = True
         source = tracer.symbol_source(symbol)
         if source is not None and source.kind == "shape" and (source.base, source.key) in self.marked:
             self.violation = (f"Constraints violated ({source.name})! For more information, run with TORCH_LOGS=\"+dynamic\".\n"
@@ -103,11 +106,14 @@ class Policy:
     # -- graphs ------------------------------------------------------------------------------------------------------
 
     violation: str | None = None
+    fixed = False  # whether the code fixed a number or size that is known to vary
 
     def compile_graph(self, module: Any, examples: list, tracer: Any) -> Any:
         owner = self.owner
         if self.violation is not None:
             raise ConstraintViolation(self.violation)
+        if self.fixed and len(self.point.entries) >= 2 and len(module.graph.nodes) > UNROLLED and not owner.fullgraph:
+            raise Uncapturable(f"its loops are as long as a size that varies, and {len(self.point.entries)} lengths are compiled already")
         counters["stats"]["unique_graphs"] += 1
         owner.graphs.append(module)
         if "graph" in LOGS:
