@@ -248,7 +248,7 @@ def binary_op(m, f, i):
 @op("COMPARE_OP")
 def compare_op(m, f, i):
     right = popped(m, f)
-    f.stack.append(m.compare(i.value, popped(m, f), right))
+    f.stack.append(m.compare_at(f, i, popped(m, f), right))
 
 
 @op("IS_OP")
@@ -300,7 +300,7 @@ def format_value(m, f, i):
     value = popped(m, f)
     if convert is not None:
         value = m.call_plain(convert, value)
-    f.stack.append(m.format(value, spec))
+    f.stack.append(m.format_at(f, i, value, spec))
 
 
 @op("CONVERT_VALUE")
@@ -382,7 +382,7 @@ def build_const_key_map(m, f, i):
 
 @op("BUILD_STRING")
 def build_string(m, f, i):
-    f.stack.append("".join(map(m.value, popn(f, i.value))))
+    f.stack.append(m.join(popn(f, i.value)))
 
 
 @op("BUILD_SLICE")

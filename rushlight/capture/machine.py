@@ -345,6 +345,15 @@ class Machine:
     def format(self, value: Any, spec: str) -> str:
         return format(value, spec)
 
+    def format_at(self, frame: Frame, ins: Any, value: Any, spec: str) -> Any:
+        return self.format(value, spec)
+
+    def compare_at(self, frame: Frame, ins: Any, left: Any, right: Any) -> Any:
+        return self.compare(ins.value, left, right)
+
+    def join(self, parts: list) -> Any:
+        return "".join(map(self.value, parts))
+
     def unpack(self, value: Any) -> list:
         return list(value)
 

@@ -24,14 +24,17 @@ from .tensors import Tensors, Traced, changes, public_name, set_mode
 TEXT = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "floordiv": "({} // {})", "truediv": "({} / {})", "mod": "({} % {})",
         "pow": "({} ** {})", "lshift": "({} << {})", "rshift": "({} >> {})", "neg": "(-{})", "abs": "abs({})", "and_": "({} & {})",
         "or_": "({} | {})", "xor": "({} ^ {})", "invert": "(~{})", "int": "int({})", "float": "float({})", "pos": "(+{})",
-        "sqrt": "sqrt({})"}
+        "sqrt": "sqrt({})", "format": "format({}, {})"}
 RELATIONS = {"lt": "{} < {}", "le": "{} <= {}", "eq": "{} == {}", "ne": "{} != {}", "gt": "{} > {}", "ge": "{} >= {}"}
 VARIABLE_RESULTS = frozenset({"split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes", "unsafe_chunk", "unsafe_split",
                               "broadcast_tensors", "meshgrid", "__iter__"})
 
 
 class Symbol:
-    """A number with an expression: ("source", source) or (operation, operands...)."""
+    """A number with an expression: ("source", source) or (operation, operands...).
+
+    So are a comparison that is only returned, and a text that only an exception keeps (see `answers.py`).
+    """
 
     __slots__ = ("tracer", "expression", "hint", "fixed")
 
@@ -45,7 +48,10 @@ class Symbol:
         """The plain number, with the guard that it is always this one."""
         if not self.fixed:
             self.fixed = True
-            self.tracer.relate("eq", self, self.hint)
+            if type(self.hint) is str:
+                self.tracer.fix_parts(self.expression)
+            else:
+                self.tracer.relate("eq", self, self.hint)
         return self.hint
 
     def __index__(self) -> int:
@@ -54,7 +60,7 @@ class Symbol:
         return self.concrete()
 
     def __bool__(self) -> bool:
-        return self.tracer.relate("ne", self, 0)
+        return bool(self.concrete()) if type(self.hint) is str else self.tracer.relate("ne", self, 0)
 
     def __int__(self) -> int:
         return int(self.concrete())
@@ -90,6 +96,8 @@ def arithmetic(name: str, function: Callable, swapped: bool = False) -> Callable
 
 def relation(name: str) -> Callable:
     def apply(self: Symbol, other: Any) -> Any:
+        if type(self.hint) is str:
+            return getattr(operator, name)(self.concrete(), other)
         if type(other) is not Symbol and type(other) not in (int, float, bool):
             return NotImplemented
         return self.tracer.relate(name, self, other)
@@ -194,12 +202,18 @@ class Shapes(Tensors):
         return answer
 
     def expression_text(self, expression: Any, sources: list[Source]) -> str:
+        if type(expression) is str:
+            return repr(expression).replace("{", "{{").replace("}", "}}")
         if type(expression) is not tuple:
             return f"({expression!r})" if expression < 0 else repr(expression)
         if expression[0] == "source":
             if expression[1] not in sources:
                 sources.append(expression[1])
             return f"{{{sources.index(expression[1])}}}"
+        if expression[0] == "join":
+            return f"''.join(({''.join(self.expression_text(part, sources) + ', ' for part in expression[1:])}))"
+        if expression[0] in RELATIONS:
+            return f"({RELATIONS[expression[0]].format(*(self.expression_text(part, sources) for part in expression[1:]))})"
         return TEXT[expression[0]].format(*(self.expression_text(part, sources) for part in expression[1:]))
 
     def symbol_text(self, value: Symbol, rebuild: Any) -> str:

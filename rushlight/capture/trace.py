@@ -16,6 +16,7 @@ from ..core import modes
 from ..graph import GraphModule
 from ..tensor import Tensor, new
 from . import guards as guarding
+from .answers import Answers
 from .attributes import find
 from .branches import CONTROL
 from .bytecode import VERSION
@@ -25,7 +26,6 @@ from .machine import BINARY, NULL, Break, BreakReport, Frame, Restart
 from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Cycle, Rebuild
-from .shapes import Shapes
 from .sources import LOADERS
 from .tensors import MODES, changes, present_modes, set_mode
 from .transforms import TRANSFORMS
@@ -38,7 +38,7 @@ PUSHES = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "COMPARE
 DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"})
 
 
-class Tracer(Shapes):
+class Tracer(Answers):
     """The machine that captures."""
 
     special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES}
@@ -80,6 +80,7 @@ class Tracer(Shapes):
     def run_point(self, roots: list) -> Any:
         """Run the frames from the innermost outwards; the value that the outermost returns."""
         frames = self.frames(roots)
+        self.outermost = frames[-1] if self.lazy else None
         if self.point.handled is not None:
             self.handled = self.value(self.slot(self.point.handled, roots))
         value: Any = None
@@ -194,6 +195,7 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
     try:
         for _ in range(200):
             tracer = Tracer(point, policy, stops)
+            tracer.lazy = True
             tracer.add_mode_guards()
             signal, value, raised = None, None, None
             try:
