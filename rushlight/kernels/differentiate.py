@@ -23,6 +23,7 @@ from . import program, scalars
 from .arrays import Array, External, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
 from .make import Maker, Unsupported
 from .rules_primitive import Note, Symbol, apply, bare, body
+from .sharing import overlapping
 
 
 def gradient(make: Maker, note: Note, name: str, grads: list[Symbol | None]) -> Symbol | None:
@@ -350,7 +351,7 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
     outputs = [env[node] for node in nodes]
     if any(type(output) is not Symbol for output in outputs):
         raise Unsupported("an output that is no tensor")
-    if any(isinstance(output.array, Source) for output in outputs) or len({o.array for o in outputs}) != len(outputs):
+    if any(isinstance(output.array, Source) for output in outputs) or len({o.array for o in outputs}) != len(outputs) or overlapping(nodes):
         raise Unsupported("an output that shares memory")
     wanted = [symbol for node, symbol in inputs if examples[node]._requires_grad]
     differentiable = [output.array._dtype.is_floating_point and required(node) for node, output in zip(nodes, outputs)]

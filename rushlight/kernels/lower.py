@@ -25,6 +25,7 @@ from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import composite_rule
 from .runtime import IndexFault, Misfit
+from .sharing import overlapping, results, shares
 from .step import is_step, whole_step
 
 NUMBERS = (int, float, bool)
@@ -240,9 +241,14 @@ class Program:
                 wanted.update(node.all_input_nodes)
         for segment in lowering.segments:
             wanted.update(segment.inputs)
-        # A view of an input must share its memory, so where it is wanted as a value Python makes it.
+        # A view of an input or of another result must share its memory, so where it is wanted as a value Python makes it.
         order = list(self.graph.nodes)
+        shared = overlapping(results(self.graph))
         for node in reversed(order):
+            if node in wanted and node in lowering.native and shared and node not in lowering.aliases:
+                among = [n for n in node.all_input_nodes if shares(n, node)]
+                if among and (node in shared or any(shares(n, node) for n in shared)):
+                    lowering.aliases.add(node)
             if node in wanted and node in lowering.aliases:
                 wanted.update(node.all_input_nodes)
         last = max([*lowering.stage.values(), -1]) + 1

@@ -25,6 +25,7 @@ from .differentiate import backward, descriptor, operation, used_buffers
 from .make import Maker, Unsupported
 from .rules_primitive import Symbol, apply, bare
 from .runtime import Misfit
+from .sharing import overlapping, shares
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand"})
@@ -315,6 +316,7 @@ def assembled(recorder: Recorder, module: Any) -> Callable:
     sources = {symbol.array: i for i, (_, symbol) in enumerate(inputs)}
     outputs: list[Array] = []
     picks: list[tuple] = []
+    fresh: list[GraphNode] = []
     for node in nodes:
         symbol = env[node]
         if type(symbol) is not Symbol or id(symbol) in recorder.stale:
@@ -325,6 +327,7 @@ def assembled(recorder: Recorder, module: Any) -> Callable:
             continue
         if isinstance(symbol.array, Source):
             raise Unsupported("a result that is a view of an input")
+        fresh.append(node)
         live = getattr(node.meta.get("val"), "_requires_grad", False)
         if live and node not in past:
             raise Unsupported("a result with history")
@@ -334,6 +337,7 @@ def assembled(recorder: Recorder, module: Any) -> Callable:
         else:
             same = any(target_name(n.target) == "detach" for n in nodes if env[n].array is symbol.array)
             picks.append(("output" if same else "copy", outputs.index(symbol.array), dtypes.BY_NAME[symbol.array.dtype], live))
+    share_nothing(graph, fresh, env)
     into: dict[int, str] = {}
     written: list[tuple[int, int]] = []  # (number of the input, number of the output)
     # Counts come first: what is computed with them can then share the loops of what was computed without.
@@ -353,6 +357,14 @@ def assembled(recorder: Recorder, module: Any) -> Callable:
     return runner(module, native, [(numbers.get(node, -1), recorder.constants.get(node)) for node, _ in inputs], [i for i, _ in chosen],
                   copies, [i for i, _ in written], [(kind, at if kind == "input" else place[at], dtype, live) for kind, at, dtype, live in picks],
                   type(result), [i for i, (node, _) in enumerate(inputs) if known_number(recorder, node)])
+
+
+def share_nothing(graph: Any, fresh: list[GraphNode], env: dict) -> None:
+    """Results in memory of their own must share it with no input, and with one another only where they are one value."""
+    for node in overlapping(fresh, [n for n in graph.nodes if n.op == "placeholder"]):
+        peers = [n for n in fresh if n is not node and shares(n, node)]
+        if not peers or any(env[n].array is not env[node].array for n in peers):
+            raise Unsupported("a result that shares memory with an input or another result")
 
 
 def known_number(recorder: Recorder, node: GraphNode) -> bool:

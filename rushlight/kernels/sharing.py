@@ -1,0 +1,46 @@
+"""Which results of a graph share memory, as tracing found: they must share it in compiled code too, or a write shows in one only.
+
+`lower` asks; native programs return fresh memory, so what shares is left to Python.  Read `overlapping` first.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from ..graph import Node
+
+
+def traced(node: Node) -> np.ndarray | None:
+    array = getattr(node.meta.get("val", node.meta.get("example_value")), "_array", None)
+    return array if type(array) is np.ndarray and array.size else None
+
+
+def overlapping(nodes: list[Node], others: list[Node] = ()) -> set[Node]:
+    """Those of `nodes` whose memory is also another node's, of `nodes` or of `others`.
+
+    >>> overlapping([])
+    set()
+    """
+    chosen = set(nodes)
+    spans = sorted(((*byte_bounds(array), at, node) for at, node in enumerate(dict.fromkeys([*nodes, *others]))
+                    if (array := traced(node)) is not None), key=lambda span: span[:3])
+    found: set[Node] = set()
+    reach, group = 0, []
+    for low, high, _, node in spans:
+        if low >= reach:
+            group = []
+        elif node in chosen or chosen.intersection(group):
+            found.update(chosen.intersection((*group, node)))
+        group.append(node)
+        reach = max(reach, high)
+    return found
+
+
+def shares(first: Node, second: Node) -> bool:
+    one, two = traced(first), traced(second)
+    return one is not None and two is not None and np.may_share_memory(one, two)
+
+
+def results(graph: Any) -> list[Node]:
+    return list(dict.fromkeys(graph.output_node().all_input_nodes))

@@ -1,0 +1,71 @@
+"""What shares memory in plain Python shares it in compiled code."""
+import pytest
+
+import rushlight as torch
+from rushlight.kernels.sharing import overlapping, shares
+
+
+def written_first(x):
+    x.add_(1)
+    return x[0:1], x.view(2, 1), x
+
+
+def view_of_written(x):
+    x.add_(1)
+    return x[0:1]
+
+
+def same_shape_view_of_written(x):
+    x.add_(1)
+    return x.view(2)
+
+
+def view_of_result(x):
+    y = x.sin()
+    return y[0:1], y, y.view(2, 1)
+
+
+def two_views_of_one(x):
+    y = x.sin()
+    return y[0:1], y[0:2]
+
+
+def view_of_a_view(x):
+    y = x.exp().view(2, 1)
+    return y.t(), y[0]
+
+
+def write_through_view(x):
+    y = x.sin()
+    z = y[1:]
+    z.mul_(2)
+    return z, y
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("function", [written_first, view_of_written, same_shape_view_of_written, view_of_result, two_views_of_one,
+                                      view_of_a_view, write_through_view], ids=lambda f: f.__name__)
+def test_a_write_into_one_result_shows_in_the_others(function, gradient):
+    found = []
+    for run in (function, torch.compile(function)):
+        x = torch.tensor([0.5, 1.0])
+        given = (x * 1).requires_grad_(gradient and function not in (written_first, view_of_written, same_shape_view_of_written))
+        results = run(given)
+        results = results if isinstance(results, tuple) else (results,)
+        with torch.no_grad():
+            results[0].mul_(10)
+        found.append([given.tolist(), *[result.tolist() for result in results]])
+    assert all(torch.allclose(torch.tensor(one), torch.tensor(two)) for one, two in zip(*found))
+
+
+def test_overlapping():
+    def look(module, examples):
+        node = {node.name: node for node in module.graph.nodes}
+        found.append(shares(node["cos"], node["view"]) and not shares(node["sin"], node["cos"]))
+        found.append(overlapping([]) == overlapping([node["sin"], node["exp"]]) == set())
+        found.append(overlapping([node["sin"], node["cos"], node["view"]]) == {node["cos"], node["view"]})
+        found.append(overlapping([node["view"]], [node["cos"]]) == {node["view"]})
+        return module.forward
+    found = []
+    torch.compile(lambda x: (x.sin(), x.cos().view(1, 2), x.exp()), backend=look)(torch.ones(2))
+    assert found == [True] * 4
