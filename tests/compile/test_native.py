@@ -1,0 +1,67 @@
+"""The default backend: how many programs a graph gets when its sizes vary."""
+
+import pytest
+
+import rushlight as torch
+from rushlight.compile import native
+from rushlight.compile.config import counters
+
+
+@pytest.fixture
+def lowered(monkeypatch):
+    """The list of example inputs that were lowered."""
+    seen = []
+    lower = native.lower
+
+    def noted(module, examples):
+        seen.append(examples)
+        return lower(module, examples)
+
+    monkeypatch.setattr(native, "lower", noted)
+    return seen
+
+
+def smooth(x, scale):
+    return (torch.sin(x) * scale + x).sum(-1)
+
+
+def test_sizes_that_come_once_get_two_programs(lowered, monkeypatch):
+    monkeypatch.setattr(native.time, "perf_counter", iter(range(0, 10**6)).__next__)
+    compiled = torch.compile(smooth, dynamic=True)
+    for rows in range(2, 32):
+        x = torch.randn(rows, 8)
+        assert torch.allclose(compiled(x, 2.0), smooth(x, 2.0))
+    assert len(lowered) <= 4
+
+
+def test_a_size_that_comes_back_gets_its_program(lowered, monkeypatch):
+    monkeypatch.setattr(native.time, "perf_counter", iter(range(0, 10**6)).__next__)
+    compiled = torch.compile(smooth, dynamic=True)
+    for rows in (2, 3, 4, 4, 4, 4):
+        x = torch.randn(rows, 8)
+        assert torch.allclose(compiled(x, 2.0), smooth(x, 2.0))
+    assert sum(examples[0].shape[0] == 4 for examples in lowered if hasattr(examples[0], "shape")) == 1
+
+
+def test_numbers_that_vary_get_two_programs(lowered, monkeypatch):
+    monkeypatch.setattr(native.time, "perf_counter", iter(range(0, 10**9, 10**6)).__next__)
+    compiled = torch.compile(smooth)
+    x = torch.randn(4, 8)
+    for turn in range(20):
+        assert torch.allclose(compiled(x, 0.5 + turn), smooth(x, 0.5 + turn))
+    assert len(lowered) <= 4
+
+
+def long_loop(x, h):
+    for row in x:
+        h = torch.tanh(row + h * 0.5) - torch.sin(h) * torch.cos(row)
+    return h
+
+
+def test_unrolled_loops_of_many_lengths_stop_at_two():
+    compiled = torch.compile(long_loop)
+    before = counters["stats"]["unique_graphs"]
+    for length in range(30, 40):
+        x, h = torch.randn(length, 4), torch.zeros(4)
+        assert torch.allclose(compiled(x, h), long_loop(x, h))
+    assert counters["stats"]["unique_graphs"] - before <= 3
