@@ -13,7 +13,8 @@ from .machine import NULL
 from .shapes import RELATIONS, Shapes, Symbol
 
 ERRORS = (BaseException, Exception, ValueError, TypeError, RuntimeError, ArithmeticError, AssertionError, NotImplementedError)
-STRAIGHT = frozenset({"LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_DEREF"})  # instructions that push one value
+# How many values an instruction takes that then pushes one.
+TAKES = {"LOAD_FAST": 0, "LOAD_CONST": 0, "LOAD_GLOBAL": 0, "LOAD_DEREF": 0, "LOAD_ATTR": 1, "BINARY_SUBSCR": 2, "BINARY_OP": 2, "COMPARE_OP": 2}
 
 
 class Answers(Shapes):
@@ -26,11 +27,8 @@ class Answers(Shapes):
         """A comparison of symbols that the piece only returns need not be decided."""
         numbers = (Symbol, int, float)
         if frame is self.outermost and type(left) in numbers and type(right) in numbers and Symbol in (type(left), type(right)):
-            at = ins.index + 1
-            instructions = frame.program.instructions
-            while instructions[at].op in STRAIGHT or instructions[at].op in ("BUILD_TUPLE", "BUILD_LIST"):
-                at += 1
-            if instructions[at].op == "RETURN_VALUE":
+            taker, above, _ = taken_by(frame.program.instructions, ins.index + 1, ("BUILD_TUPLE", "BUILD_LIST"))
+            if taker.op == "RETURN_VALUE" and not above:
                 name = next(name for name, text in RELATIONS.items() if text == f"{{}} {ins.value} {{}}")
                 hints = [item.hint if type(item) is Symbol else item for item in (left, right)]
                 return Symbol(self, (name, *(item.expression if type(item) is Symbol else item for item in (left, right))),
@@ -54,20 +52,12 @@ class Answers(Shapes):
         """Whether a text about to be pushed goes straight to the constructor of an exception that only keeps it."""
         if self.outermost is None:
             return False
-        depth = len(frame.stack) + 1
-        for ins in frame.program.instructions[at:]:
-            if ins.op in STRAIGHT:
-                depth += 1
-            elif ins.op == "BUILD_STRING":
-                depth -= ins.value - 1
-            elif ins.op == "FORMAT_VALUE":
-                depth -= bool(ins.value[1])
-            elif ins.op == "CALL" and ins.value == (1, ()):
-                called = [item for item in frame.stack[max(depth - 3, 0):depth - 1] if item is not NULL]
-                return len(called) == 1 and keeps_message(self.value(called[0]))
-            else:
-                return False
-        return False
+        taker, above, below = taken_by(frame.program.instructions, at, ("BUILD_STRING",))
+        if taker.op != "CALL" or taker.value != (1, ()) or above:
+            return False
+        place = len(frame.stack) - below
+        called = [item for item in frame.stack[max(place - 2, 0):place] if item is not NULL]
+        return len(called) == 1 and keeps_message(self.value(called[0]))
 
     def fix_parts(self, expression: Any) -> None:
         if type(expression) is tuple and expression[0] == "source":
@@ -89,6 +79,26 @@ class Answers(Shapes):
     def builtin_method(self, function: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
         self.plain_error(owner)
         return super().builtin_method(function, owner, name, args, kwargs)
+
+
+def taken_by(instructions: list, at: int, carriers: tuple) -> tuple[Any, int, int]:
+    """What takes the value that is pushed before `at`, how much then lies above it, and how much below went into carriers with it."""
+    above = below = 0
+    for ins in instructions[at:]:
+        if ins.op in ("BUILD_TUPLE", "BUILD_LIST", "BUILD_STRING"):
+            takes = ins.value
+            if takes > above and ins.op in carriers:
+                below += takes - above - 1
+                above = 0
+                continue
+        elif ins.op == "FORMAT_VALUE":
+            takes = 1 + ins.value[1]
+        else:
+            takes = TAKES.get(ins.op, above + 1)
+        if takes > above:
+            return ins, above, below
+        above += 1 - takes
+    raise IndexError(at)  # code ends with a return
 
 
 def keeps_message(function: Any) -> bool:
