@@ -9,12 +9,13 @@ from typing import Any
 
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 
-# Calls that must stay although nobody reads their result: they draw random numbers or act on the world.
+# Calls that must stay although nobody reads their result: they draw random numbers, or write and act on the world.
 RANDOM = frozenset(
     "rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal poisson dropout "
     "alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu gumbel_softmax "
-    "_dropout_noise _rrelu_noise manual_seed print setitem setattr delitem".split()
+    "_dropout_noise _rrelu_noise".split()
 )
+EFFECTS = frozenset(("manual_seed", "print", "setitem", "setattr", "delitem"))
 
 
 def map_nodes(value: Any, function: Callable) -> Any:
@@ -145,9 +146,19 @@ class Node:
             return False
         name = target_name(self.target)
         writes = name.endswith("_") and not name.endswith("__")
-        return (writes or name in RANDOM or (name.startswith("i") and name[1:] in INPLACE_OPERATORS)
-                or self._kwargs.get("out") is not None or self._kwargs.get("inplace") is True
-                or getattr(self.target, "impure", False))
+        operator = name[2:-2] if name.startswith("__i") and name.endswith("__") else name
+        return (writes or name in RANDOM or name in EFFECTS or (operator.startswith("i") and operator[1:] in INPLACE_OPERATORS)
+                or self.argument("out") is not None or self.argument("inplace") is True
+                or self.argument("max_norm") is not None or getattr(self.target, "impure", False))
+
+    def argument(self, name: str) -> Any:
+        """The argument of that name, also where it is given by position; None where it is not given."""
+        found = self._kwargs.get(name)
+        code = getattr(self.target, "__code__", None)
+        if found is not None or code is None:
+            return found
+        names = code.co_varnames[:code.co_argcount]
+        return self._args[names.index(name)] if name in names[:len(self._args)] else None
 
     def format_node(self) -> str:
         """`%sin : call_function[target=sin](args = (%x,), kwargs = {})`."""

@@ -460,7 +460,8 @@ def fits(checks: list[tuple[int, Any]], args: tuple) -> None:
 
 def writes(node: Node) -> bool:
     """True if a node changes one of its arguments (or anything else) in place."""
-    return node.op.startswith("call") and node.is_impure() and node.op != "call_module" and target_name(node.target) not in RANDOM
+    return node.op.startswith("call") and node.is_impure() and node.op != "call_module" and (
+        target_name(node.target) not in RANDOM or node.argument("inplace") is True)
 
 
 def lower(module: Any, example_inputs: list[Any]) -> Callable:

@@ -3,6 +3,7 @@
 Raises `Unsupported` for what kernels cannot do; the caller then leaves the graph node to the interpreter.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,11 +157,9 @@ class Maker:
         if half and op in ("sum", "prod"):
             # Accumulated in float32, rounded once.
             return self.cast(self.folded(op, self.cast(array, "float32"), dims, "float32"), dtype)
-        kept = array.size
-        for d in dims:
-            kept //= array.shape[d]
+        kept = math.prod(kept_shape)
         lanes = array.shape[-1] if array.ndim - 1 not in dims else 1
-        parallel = -(-kept // min(lanes, 64))
+        parallel = -(-kept // max(min(lanes, 64), 1))
         if parallel < 16 and array.size >= 1 << 17:
             first = max(dims, key=lambda d: array.shape[d])
             pieces = next((p for p in (64, 60, 56, 50, 48, 40, 36, 32, 30, 28, 25, 24, 20, 16, 15, 14, 12, 10, 9, 8, 7, 6, 5, 4)

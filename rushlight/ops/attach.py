@@ -46,6 +46,7 @@ def inplace_operator(record):
 
     def operator(self, other):
         return inplace(function, self, (other,), {})
+    operator.__name__ = f"__i{record.dunder.split()[0]}__"  # a graph tells by the name that it writes
     return operator
 
 

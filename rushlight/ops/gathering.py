@@ -65,7 +65,7 @@ def taken(array, index, dim):
         return array[index]
     if dim in (-1, ndim - 1) and array.flags.c_contiguous and index.shape[:-1] == array.shape[:-1]:
         rows, width = index.size // max(index.shape[-1], 1), array.shape[-1]
-        flat = index.reshape(rows, -1) + np.arange(0, rows * width, max(width, 1))[:rows, None]
+        flat = index.reshape(rows, index.shape[-1]) + np.arange(0, rows * width, max(width, 1))[:rows, None]
         return array.reshape(-1).take(flat).reshape(index.shape)  # three times as fast as an index for each dim
     return array[along(dim % ndim, index)]
 

@@ -55,3 +55,5 @@ Tensor.__ipow__ = lambda self, exponent: self.pow_(exponent)
 Tensor.__idiv__ = Tensor.__itruediv__ = lambda self, other: self.div_(other)
 Tensor.__iadd__ = lambda self, other: self.add_(other)
 Tensor.__isub__ = lambda self, other: self.sub_(other)
+for name in ("ipow", "itruediv", "iadd", "isub"):
+    getattr(Tensor, f"__{name}__").__name__ = f"__{name}__"  # a graph tells by the name that it writes

@@ -171,6 +171,7 @@ def polygamma_in_place(self, n):
     return inplace(polygamma_method, self, (n,), {})
 
 
+polygamma_in_place.__name__ = "polygamma_"
 Tensor.polygamma, Tensor.polygamma_ = polygamma_method, polygamma_in_place
 
 

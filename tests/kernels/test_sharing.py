@@ -69,3 +69,32 @@ def test_overlapping():
     found = []
     torch.compile(lambda x: (x.sin(), x.cos().view(1, 2), x.exp()), backend=look)(torch.ones(2))
     assert found == [True] * 4
+
+
+F = torch.nn.functional
+
+
+@pytest.mark.parametrize("write", [
+    lambda x: F.relu(x, True), lambda x: F.relu(x, inplace=True), lambda x: F.dropout(x, 0.5, True, True), lambda x: F.elu(x, 1.0, True),
+    lambda x: F.rrelu(x, 0.1, 0.3, False, True), lambda x: x.__iadd__(1), lambda x: x.__itruediv__(2), lambda x: x.__setitem__(0, 9.0),
+    lambda x: x[1:].__setitem__(slice(None), x[:-1]), lambda x: torch.sin(x, out=x), lambda x: torch.cumsum(x, 0, out=x),
+    lambda x: F.embedding(torch.tensor([0]), x.view(2, 2), max_norm=1.0), lambda x: F.embedding(torch.tensor([0]), x.view(2, 2), None, 1.0),
+    lambda x: x.polygamma_(1), lambda x: x.view(2, 2)[0].add_(1), lambda x: x.detach().mul_(3)])
+def test_what_is_read_after_a_write_sees_it(write):
+    """In all the ways that an op is told to write: its name, `inplace` and `out` by name and by place, an operator."""
+    def function(x):
+        write(x)
+        return x * 2
+    found = []
+    for run in (function, torch.compile(function)):
+        torch.manual_seed(0)
+        x = torch.tensor([-1.0, 2.0, 3.0, -4.0])
+        found.append([run(x).tolist(), x.tolist()])
+    assert found[0] == found[1]
+
+
+def test_reductions_of_nothing_compile():
+    f = torch.compile(lambda x: (x.sum(0), x.prod(0), x.mean(), x.max(1).values if x.shape[1] else x))
+    for shape in ((2, 0), (0, 3), (0, 0), (2, 2)):
+        x = torch.ones(*shape)
+        assert [list(part.shape) for part in f(x)] == [[shape[1]], [shape[1]], [], [shape[0]] if shape[1] else list(shape)]
