@@ -452,6 +452,8 @@ class Shapes(Tensors):
                 for arg in args[:1]:
                     for item in arg if isinstance(arg, (list, tuple)) else (arg,):
                         self.fix_sizes(self.value(item))
+                for source, strides in self.strided:
+                    self.guards.add("layout", source, "{v}._array.strides == {0}", strides, words=f"tensor {source.name!r} strides == {strides}")
         return super().call_op(function, args, kwargs)
 
     def keeps_layout(self, value: Any, name: str) -> bool:

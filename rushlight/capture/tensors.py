@@ -111,6 +111,7 @@ class Tensors(Calls):
         self.tensor_attributes: dict[int, tuple] = {}
         self.snapshots: dict[tuple, Any] = {}  # of optimizers
         self.apart: list[tuple] = []  # inputs that are different tensors
+        self.strided: list[tuple] = []  # (source, strides) of inputs of varying sizes that are not contiguous
         self.last_placeholder: Node | None = None
 
     # -- inputs ------------------------------------------------------------------------------------------------------
@@ -182,6 +183,10 @@ class Tensors(Calls):
                     self.guards.add("size", source, "{v}._array.shape[{0}] == {1}", at, size, words=f"tensor {name!r} size at {at} == {size}")
             self.guards.add("layout", source, "{v}._array.flags.c_contiguous is {0}", raw._array.flags.c_contiguous,
                             words=f"tensor {name!r} is_contiguous() == {raw._array.flags.c_contiguous}")
+            if not raw._array.flags.c_contiguous:
+                order = stride_order(raw._array)
+                self.guards.add("layout", source, "{0}({v}._array) == {1}", stride_order, order, words=f"tensor {name!r} stride order == {order}")
+                self.strided.append((source, raw._array.strides))
         else:
             self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
                             words=f"tensor {name!r} size == {list(shape)}")
@@ -568,3 +573,13 @@ def placeholder_name(name: str) -> str:
 CORE_BREAKS = frozenset({"set_default_dtype", "manual_seed", "set_default_device", "set_default_tensor_type", "set_num_threads",
                          "set_rng_state", "seed"})
 COMPARISONS = {"<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+
+
+def stride_order(array: np.ndarray) -> tuple:
+    """What the layout of results depends on: the order of the dims in memory, and which of them repeat or are dense.
+
+    >>> stride_order(np.ones((2, 3), np.float32).T)
+    (1, 0, (False, False), True)
+    """
+    strides = array.strides
+    return (*sorted(range(array.ndim), key=lambda d: (-strides[d], d)), tuple([step == 0 for step in strides]), array.itemsize in strides)

@@ -79,3 +79,14 @@ def test_a_wrong_shape_still_raises_the_plain_error():
     fast(torch.ones(3), torch.ones(3))
     with pytest.raises(RuntimeError, match="size"):
         fast(torch.ones(3), torch.ones(4))
+
+
+def test_strides_of_inputs_of_varying_sizes_are_noticed():
+    made = [torch.ones(4, 6), torch.ones(6, 4).t(), torch.ones(8, 6)[::2], torch.ones(4, 12)[:, ::2], torch.ones(4, 1).expand(4, 6),
+            torch.ones(1).expand(5, 6), torch.ones(5, 1).expand(5, 7), torch.ones(7, 5).t()]
+    functions = [lambda x: (x.stride(), x + 1), lambda x: ((x * 2).stride(), x), lambda x: (x.t().is_contiguous(), x.reshape(-1).sum())]
+    for function in functions:
+        torch._dynamo.reset()
+        fast = torch.compile(function, backend="eager", dynamic=True)
+        for x in made:
+            assert fast(x)[0] == function(x)[0]
