@@ -3,6 +3,7 @@
 `lower` asks; native programs return fresh memory, so what shares is left to Python.  Read `overlapping` first.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ def traced(node: Node) -> np.ndarray | None:
     return array if type(array) is np.ndarray and array.size else None
 
 
-def overlapping(nodes: list[Node], others: list[Node] = ()) -> set[Node]:
+def overlapping(nodes: list[Node], others: Sequence[Node] = ()) -> set[Node]:
     """Those of `nodes` whose memory is also another node's, of `nodes` or of `others`.
 
     >>> overlapping([])
