@@ -6,7 +6,9 @@ returns at the first condition that fails.  `explain` finds that condition and s
 
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from .sources import LOADERS, Source, Text
@@ -101,5 +103,10 @@ def define(source: str, what: str, scope: dict) -> dict:
     filename = f"<rushlight {what} {next(_serial)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     scope = dict(scope)
+    before = set(scope)
     exec(compile(source, filename, "exec"), scope)
+    for name in scope.keys() - before:
+        if isinstance(scope[name], FunctionType):  # the text goes with the function
+            weakref.finalize(scope[name], linecache.cache.pop, filename, None).atexit = False
+            break
     return scope

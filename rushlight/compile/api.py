@@ -1,7 +1,6 @@
 """`compile`: a function or module in, one that captures itself out."""
 
 import functools
-import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
@@ -96,7 +95,7 @@ def compile_callable(model: Any, backend: Callable, fullgraph: bool, dynamic: bo
     if "_rushlight_disabled" in function.__dict__:
         return model
     made = Compiled(function, backend, fullgraph, dynamic, first)
-    everything.append(weakref.ref(made))
+    everything.add(made)
     compiled = functools.wraps(function)(made.caller(first))
     compiled._rushlight_original = functools.partial(function, *first) if first else function
     compiled._rushlight_compiled = made

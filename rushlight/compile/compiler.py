@@ -9,7 +9,7 @@ from ..capture.machine import Break
 from ..capture.trace import Tracer
 from ..optim.optimizer import caller
 from .api import compile, list_backends
-from .dispatch import busy, everything, shared, slow, stance
+from .dispatch import busy, epoch, everything, slow, stance
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
 
@@ -36,13 +36,9 @@ def is_exporting() -> bool:
 
 def reset() -> None:
     """Forget everything compiled so far."""
-    shared.clear()
-    for reference in list(everything):
-        made = reference()
-        if made is None:
-            everything.remove(reference)
-        else:
-            made.reset()
+    epoch["now"] += 1
+    for made in list(everything):
+        made.reset()
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

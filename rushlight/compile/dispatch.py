@@ -34,8 +34,22 @@ busy = Busy()
 slow = {"count": 0}  # how many threads translate or are told not to: a hit looks closer only then
 stance = {"now": "default"}  # see compiler.set_stance
 NATIVELY = object()
-shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # function -> its points, by backend
-everything: list = []  # weak references to all compiled functions, for reset()
+epoch = {"now": 0}  # counts the calls of reset()
+everything: weakref.WeakSet = weakref.WeakSet()  # all compiled functions, for reset()
+
+
+class Pool(dict):
+    """The points of a function, by backend. It lies in the function's `__dict__`: points hold the function, so it must go with it."""
+
+    __slots__ = ("owner", "epoch")
+
+    @classmethod
+    def of(cls, function: FunctionType) -> "Pool":
+        pool = function.__dict__.get("_rushlight_points")
+        if type(pool) is not cls or pool.owner() is not function or pool.epoch != epoch["now"]:  # functools.wraps copies a `__dict__`
+            pool = function.__dict__["_rushlight_points"] = cls()
+            pool.owner, pool.epoch = weakref.ref(function), epoch["now"]
+        return pool
 
 
 class RecompileLimit(RuntimeError):
@@ -70,7 +84,7 @@ class Compiled:
         Their guards ask for all that the translation depended on, so it holds for another instance of a class too.
         """
         self.start: Point | None = None
-        pool = shared.setdefault(self.function, {})
+        pool = Pool.of(self.function)
         key = (id(self.backend), self.fullgraph, self.dynamic)
         found = pool.get(key)
         if found is not None and found[0]() is self.backend:

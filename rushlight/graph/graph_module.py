@@ -7,6 +7,7 @@
 import copy
 import itertools
 import linecache
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -165,6 +166,7 @@ class GraphModule(Holder):
         scope = dict(code.globals)
         exec(compile(code.src, filename, "exec"), scope)
         self._forward = scope["forward"]
+        weakref.finalize(self._forward, linecache.cache.pop, filename, None).atexit = False
         return code
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

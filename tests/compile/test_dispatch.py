@@ -1,6 +1,9 @@
 """The public face: call forms, backends, limits, stances, disabling, nesting, copies and threads."""
 
 import copy
+import functools
+import gc
+import linecache
 import logging
 import pickle
 import threading
@@ -179,3 +182,29 @@ def test_detached_results_stay_detached():
     assert [r.requires_grad for r in results] == [True, False, False, True]
     results[0].sum().backward()
     assert torch.allclose(x.grad, torch.cos(X))
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_dropped_functions_leave_nothing(backend):
+    def cycle(factor):
+        torch.compile(lambda x: torch.sin(x) * factor, backend=backend)(torch.ones(3))
+    for factor in range(5):
+        cycle(factor)
+    gc.collect()
+    texts, objects = len(linecache.cache), len(gc.get_objects())
+    for factor in range(10):
+        cycle(factor + 100)
+    gc.collect()
+    assert len(linecache.cache) <= texts + 2
+    assert len(gc.get_objects()) <= objects + 200
+
+
+def test_wrapping_a_compiled_function_shares_nothing():
+    def first(x):
+        return torch.sin(x)
+    assert torch.compile(first, backend="eager")(torch.zeros(1)).item() == 0
+
+    @functools.wraps(first)
+    def second(x):
+        return torch.cos(x)
+    assert torch.compile(second, backend="eager")(torch.zeros(1)).item() == 1
