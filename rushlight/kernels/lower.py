@@ -84,6 +84,12 @@ class Known:
             return None
         return cls(tuple(shape), contiguous(tuple(shape)), dtype.name)
 
+    @classmethod
+    def traced(cls, value: Any) -> "Known | None":
+        """What is known of a result from tracing: that it stands still in memory only says that its values were forgotten."""
+        found = cls.of(value)
+        return found if found is None or 0 not in found.strides else cls(found.shape, contiguous(found.shape), found.dtype)
+
 
 class Lowering:
     """Sorts a graph's nodes into native segments and interpreted calls."""
@@ -191,7 +197,7 @@ class Lowering:
         if target_name(node.target) in RANDOM:
             self.stage[node] = self.random_stage = max(self.stage[node], self.random_stage)
         value = node.meta.get("val", node.meta.get("example_value"))
-        self.known[node] = tuple(map(Known.of, value)) if isinstance(value, (tuple, list)) else Known.of(value)
+        self.known[node] = tuple(map(Known.traced, value)) if isinstance(value, (tuple, list)) else Known.traced(value)
 
     def agree(self, node: Node, value: Any) -> None:
         """A rule must give the shape and dtype that tracing gave."""

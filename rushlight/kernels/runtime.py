@@ -343,6 +343,8 @@ class Program:
             if self.strict and array.strides != strides and array.size > 1:
                 raise Misfit(f"a compiled program writes into its inputs and expects input {i} to have strides {strides}")
             if array.strides != strides or array.dtype is not dtype:
+                if array.strides != strides and overlaps(shape, strides):
+                    raise Misfit(f"a compiled program was made for an input {i} whose elements share memory")
                 fresh = laid_out(shape, strides, dtype)
                 fresh[...] = array
                 array = fresh
@@ -350,8 +352,18 @@ class Program:
         return fitted
 
 
+def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether elements of such an array may lie in the same place, so that no other array can be copied into its layout."""
+    reach = 0
+    for stride, size in sorted((abs(stride), size) for size, stride in zip(shape, strides) if size > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
 def laid_out(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An empty array with these strides, which may overlap, go backwards or stand still."""
+    """An empty array with these strides, which may go backwards."""
     low = sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
     high = sum((n - 1) * s for n, s in zip(shape, strides) if s > 0)
     flat = np.empty(high - low + dtype.itemsize, np.uint8)

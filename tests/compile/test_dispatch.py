@@ -208,3 +208,20 @@ def test_wrapping_a_compiled_function_shares_nothing():
     def second(x):
         return torch.cos(x)
     assert torch.compile(second, backend="eager")(torch.zeros(1)).item() == 1
+
+
+def test_a_program_for_another_number_reads_all_of_what_lies_between():
+    f = torch.compile(lambda x, n: (x * n, x.data * 2))
+    for n in (2, 3, 5, 6):  # from 5 on the graph is lowered when the values of tracing are forgotten
+        x = torch.randn(3, 3)
+        for got, want in zip(f(x, n), (x * n, x * 2)):
+            assert torch.allclose(got, want)
+
+
+def test_a_program_made_for_an_expanded_input():
+    f = torch.compile(lambda x: torch.sin(x) + x)
+    for x in (X.expand(3, 2), torch.randn(3, 2), X.expand(3, 2), torch.randn(2, 3).t()):
+        assert torch.allclose(f(x), torch.sin(x) + x)
+    run = f._rushlight_compiled.start.entries[0].run.__globals__["graph"]
+    x = torch.randn(3, 2)
+    assert torch.allclose(run(x)[0], torch.sin(x) + x)
