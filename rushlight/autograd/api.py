@@ -83,7 +83,9 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
                       "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak.",
                       UserWarning, stacklevel=3)
     edges, starts = starting_edges(tensors, gradients, create_graph)
-    with modes.enable_grad() if create_graph else modes.no_grad():
+    previous = modes.grad_enabled()
+    try:  # no `with`: Ctrl-C may come on the way into its `__exit__`, and would leave the mode as it is
+        modes.GRAD.set(bool(create_graph))
         if inputs is None:
             engine.run(edges, starts, keep, create_graph)
             return
@@ -99,6 +101,8 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         engine.run(edges, starts, keep, create_graph, wanted)
         for tensor, remove in retained:
             remove()
+    finally:
+        modes.GRAD.set(previous)
 
 
 def keep_gradient(tensor):
@@ -150,8 +154,12 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
             keys.append(edge_pair(tensor._node))
             wanted.add(keys[-1][0])
     capture = dict.fromkeys(keys)
-    with modes.enable_grad() if create_graph else modes.no_grad():
+    previous = modes.grad_enabled()
+    try:
+        modes.GRAD.set(bool(create_graph))
         engine.run(edges, starts, keep, create_graph, wanted, capture)
+    finally:
+        modes.GRAD.set(previous)
     results = []
     for index, (tensor, key) in enumerate(zip(inputs, keys)):
         value = capture[key]
