@@ -293,7 +293,7 @@ class Attributes(Loader):
     def write(self, target: Any, name: str, value: Any, how: str) -> None:
         """Note an attribute of an object: for real if it was made inside, in the log otherwise."""
         if not self.is_from_before(target) and not isinstance(target, Tensor) and (
-                not isinstance(target, (type, FunctionType)) or id(target) in self.made_classes):
+                not isinstance(target, (type, FunctionType)) or id(target) in self.made_classes or id(target) in self.made_functions):
             if value is NULL:
                 object.__delattr__(target, name)
             elif isinstance(target, type):

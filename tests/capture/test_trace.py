@@ -1,5 +1,6 @@
 """A curriculum of plain functions: what is captured, what breaks, what is guarded, what is replayed."""
 
+import functools
 import collections
 import contextlib
 import traceback
@@ -378,3 +379,18 @@ def test_tensor_subclasses_keep_their_class():
     for x in (X, X.as_subclass(Tagged), X):
         assert type(fast(x)[0]) is type(x)
     assert len(found) == 2
+
+
+def test_a_function_made_inside_takes_the_name_that_wraps_gives_it():
+    def outer(function):
+        @functools.wraps(function)
+        def inner(*args):
+            return function(*args) * 2
+        return inner
+
+    def f(x):
+        @outer
+        def named(y):
+            return torch.cos(y)
+        return named(x), named.__name__, named.__wrapped__.__name__
+    agree(f, (X,), (X,), graphs=1)
