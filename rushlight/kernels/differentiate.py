@@ -443,6 +443,7 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     by_symbol = {id(symbol): None if g is None else back.index(next(where)) for symbol, g in zip(wanted, grads)}
     pair.grads = [by_symbol.get(id(symbol)) for _, symbol in inputs] + [None] * len(pair.noises)
     numbers = {node: i for i, node in enumerate(placeholders)}
+    pair.unread = [(numbers[node], tuple(symbol.array.shape)) for node, symbol in inputs if node in numbers and symbol.array.buffer not in used]
     pair.sources = [(numbers.get(node, -1), constants.get(node)) for node, _ in inputs]
     pair.numbers = [constants.get(node) for node in placeholders]
     pair.result, pair.result_nodes, pair.module = result, nodes, module

@@ -237,6 +237,7 @@ class Program:
         self.result = self.graph.output_node().args[0]
         self.steps: list[tuple[str, Any, list[Node], list[Node]]] = []
         self.programs: list[Any] = []
+        self.unread: dict[Any, list] = {}
         self.build()
 
     def build(self) -> None:
@@ -295,6 +296,8 @@ class Program:
         native = program.compile_arrays([source for _, source in inputs], arrays, descriptors)
         native.transpose({i: tuple(map(order.index, range(len(order)))) for i, order in orders.items()})
         self.programs.append(native)
+        # What only gave its shape is no input of the program, which therefore can't check it.
+        self.unread[native] = [(node, tuple(source.shape)) for node, source in segment.inputs.items() if source.buffer not in used]
         self.steps.append(("native", (native, place, kinds), [n for n, _ in inputs], exports))
 
     def fast(self) -> Callable | None:
@@ -316,7 +319,7 @@ class Program:
         call, forward, module = native.call, self.module.forward, self.module
         gather = [(i, value) for i, value in zip(order, held)]
         kind = type(flat)
-        checks = self.lowering.checks
+        checks = self.lowering.checks + [(numbers[node], shape) for node, shape in self.unread[native] if node in numbers]
 
         def run(*args: Any) -> Any:
             if checks:
@@ -360,6 +363,8 @@ class Program:
                 env[what] = self.interpreted(what, env)
                 continue
             native, place, kinds = what
+            if any(env[node]._array.shape != shape for node, shape in self.unread[native]):
+                raise Misfit("a compiled program was made for other shapes")
             outs = native.call(*[env[node]._array for node in inputs])
             seen: set[int] = set()
 
@@ -395,7 +400,7 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
         return None
     forward = module.forward
 
-    checks = lowering.checks
+    checks = lowering.checks + pair.unread
 
     def run(*args: Any) -> Any:
         if checks:

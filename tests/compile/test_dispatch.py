@@ -225,3 +225,19 @@ def test_a_program_made_for_an_expanded_input():
     run = f._rushlight_compiled.start.entries[0].run.__globals__["graph"]
     x = torch.randn(3, 2)
     assert torch.allclose(run(x)[0], torch.sin(x) + x)
+
+
+def test_shapes_of_inputs_that_are_not_read():
+    def f(x, y):
+        return torch.ones_like(x) * 2, y.shape[-1]
+
+    def g(x, y):
+        return torch.zeros_like(x).exp() * y.mean()
+    for function in (f, g):
+        for grad in (False, True):
+            made = torch.compile(function)
+            for n in (3, 4, 5, 6, 4):
+                x, y = torch.randn(n, n), torch.randn(2, requires_grad=grad)
+                got, want = made(x, y), function(x, y)
+                got, want = (got[0], want[0]) if function is f else (got, want)
+                assert got.shape == want.shape and torch.allclose(got, want)
