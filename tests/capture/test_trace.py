@@ -1,8 +1,8 @@
 """A curriculum of plain functions: what is captured, what breaks, what is guarded, what is replayed."""
 
-import functools
 import collections
 import contextlib
+import functools
 import traceback
 
 import pytest
