@@ -290,7 +290,7 @@ class Compiled:
             filename, line, name = point.where
             last = reasons[0] if reasons else "unknown"
             log.warning("torch._dynamo hit config.recompile_limit (%d)\n   function: '%s' (%s:%d)\n   last reason: %s\n"
-                        "To log all recompilation reasons, use TORCH_LOGS=\"recompiles\".", config.recompile_limit, name, filename, line, last)
+                        "To log all recompilation reasons, use RUSHLIGHT_LOGS=recompiles.", config.recompile_limit, name, filename, line, last)
 
     def first_point(self) -> Point:
         function = self.function

@@ -99,7 +99,7 @@ class Policy:
         self.fixed = True
         source = tracer.symbol_source(symbol)
         if source is not None and source.kind == "shape" and (source.base, source.key) in self.marked:
-            self.violation = (f"Constraints violated ({source.name})! For more information, run with TORCH_LOGS=\"+dynamic\".\n"
+            self.violation = (f"Constraints violated ({source.name})!\n"
                               f"  - You marked {source.name} as dynamic but your code specialized it to be a constant ({value}). "
                               "If you're using mark_dynamic, either remove it or use maybe_mark_dynamic.")
 

@@ -42,7 +42,7 @@ def prove(builder: Any, module: Any) -> list:
         names = dict.fromkeys(name for name, _ in problems)
         text = "\n".join(f"  - {problem}" for problem in dict.fromkeys(text for _, text in problems))
         suggested = "\n".join(f"  {fix}" for fix in dict.fromkeys(fixes.values()))
-        raise UserError(f"Constraints violated ({', '.join(names)})! For more information, run with TORCH_LOGS=\"+dynamic\".\n{text}\n\n"
+        raise UserError(f"Constraints violated ({', '.join(names)})!\n{text}\n\n"
                         f"Suggested fixes:\n{suggested}")
     return [item for item in relations if not trivial(item, sizes)]
 
