@@ -204,7 +204,7 @@ def integers_only(kernel, symbol):
     def checked(*operands):
         if operands[0].dtype.kind in "fcV":
             name = dtypes.BY_NUMPY[operands[0].dtype].tensor_name.removesuffix("Tensor")
-            raise RuntimeError(f"\"{symbol}_cpu\" not implemented for '{name}'")
+            raise NotImplementedError(f"\"{symbol}_cpu\" not implemented for '{name}'")
         return kernel(*operands)
     return checked
 

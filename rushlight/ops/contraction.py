@@ -16,7 +16,7 @@ def check_same_dtype(a, b):
     if a.dtype != b.dtype:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {C_NAMES.get(a.dtype.name)} != {C_NAMES.get(b.dtype.name)}")
     if a.dtype == np.bool_:
-        raise RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
 
 
 def check_mm(input, mat2):

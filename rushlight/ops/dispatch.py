@@ -118,7 +118,7 @@ def general_pointwise(op, bound):
     except (ValueError, TypeError) as error:
         broadcast_shapes(*(array.shape for array in arrays if array is not None))
         if isinstance(error, TypeError) and dtype.category == dtypes.COMPLEX or "ufunc" in str(error):
-            raise RuntimeError(f'"{op.name}_cpu" not implemented for \'{scalar_name(dtype)}\'') from None
+            raise NotImplementedError(f'"{op.name}_cpu" not implemented for \'{scalar_name(dtype)}\'') from None
         raise
     result = asarray(result)
     final = dtypes.bool if op.promote == "bool" else dtype

@@ -128,7 +128,7 @@ def floor_division(input, other):
     if other.dtype.kind in "iub":
         check_integer_division(input, other)
         if other.dtype == np.bool_:
-            raise RuntimeError("\"div_floor_cpu\" not implemented for 'Bool'")
+            raise NotImplementedError("\"div_floor_cpu\" not implemented for 'Bool'")
         return np.floor_divide(input, other)
     result = np.floor_divide(input, other)
     zero = np.equal(other, 0)
@@ -172,7 +172,7 @@ def remainder_kernel(input, other):
     input, other = np.asarray(input), np.asarray(other)
     if other.dtype.kind in "iub":
         if other.dtype == np.bool_:
-            raise RuntimeError("\"remainder_cpu\" not implemented for 'Bool'")
+            raise NotImplementedError("\"remainder_cpu\" not implemented for 'Bool'")
         if not np.all(other):
             check_integer_division(input, other)
         if other.dtype.kind == "i":

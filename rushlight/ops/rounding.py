@@ -114,7 +114,7 @@ def round(input, *, decimals=0, out=None):
     if decimals == 0:
         result = _round(input)
     elif not input.is_floating_point():
-        raise RuntimeError(f"\"round_cpu\" not implemented for '{input.dtype.tensor_name.removesuffix('Tensor')}'")
+        raise NotImplementedError(f"\"round_cpu\" not implemented for '{input.dtype.tensor_name.removesuffix('Tensor')}'")
     else:
         scale = 10.0 ** builtin_abs(decimals)
         result = _div(_round(mul(input, scale)), scale) if decimals > 0 else mul(_round(_div(input, scale)), scale)

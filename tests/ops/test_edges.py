@@ -42,3 +42,12 @@ def test_edge_values(name):
     wrong = [f"at {i}: {ours!r}, PyTorch {theirs}" for i, (ours, theirs) in enumerate(zip(result.tolist(), values, strict=True))
              if not agree(ours, theirs, name.split()[-1]) and repr(ours) not in better]
     assert not wrong, "; ".join(wrong[:6])
+
+
+@pytest.mark.parametrize("dtype, name, call", [
+    (torch.float32, "Float", lambda x: x & x), (torch.float32, "Float", torch.bitwise_not), (torch.bool, "Bool", lambda x: x % x),
+    (torch.bool, "Bool", lambda x: x // x), (torch.complex64, "ComplexFloat", torch.frac), (torch.complex64, "ComplexFloat", lambda x: torch.fmod(x, x)),
+])
+def test_a_dtype_that_an_op_does_not_do_is_a_not_implemented_error(dtype, name, call):
+    with pytest.raises(NotImplementedError, match=f"_cpu\" not implemented for '{name}'"):
+        call(torch.ones(2, dtype=dtype))
