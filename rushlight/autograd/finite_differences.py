@@ -22,14 +22,16 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     """Compare the gradients of `func` at `inputs` with finite differences; True if they agree, else GradcheckError (or False).
 
     inputs: a tensor or a tuple; those that require grad should be float64 or complex128. What is checked is always the whole
-    Jacobian by backward, twice; `check_undefined_grad`, `check_grad_dtypes`, `check_batched_grad`, `check_forward_ad`,
-    `check_backward_ad`, `fast_mode` and `masked` are accepted and change nothing. ValueError if no input requires grad.
+    Jacobian by backward, twice; `check_undefined_grad`, `check_grad_dtypes`, `check_backward_ad`, `fast_mode` and `masked` are accepted
+    and change nothing. ValueError if no input requires grad; NotImplementedError if a check of forward mode or of batched
+    gradients is asked for.
 
     >>> import rushlight as torch
     >>> x = torch.tensor([0.5], dtype=torch.float64, requires_grad=True)
     >>> torch.autograd.gradcheck(torch.sin, (x,))
     True
     """
+    refuse(check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad, check_forward_ad=check_forward_ad)
     try:
         inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
         check(func, inputs, eps, atol, rtol, nondet_tol)
@@ -38,6 +40,13 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
             raise
         return False
     return True
+
+
+def refuse(**options):
+    """NotImplementedError for a check that was asked for and is not made: passing it silently would claim that it held."""
+    for name, asked in options.items():
+        if asked:
+            raise NotImplementedError(f"gradcheck: {name}=True is not built; without it, the Jacobian by backward is checked")
 
 
 def check(func, inputs, eps, atol, rtol, nondet_tol):
@@ -138,6 +147,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     >>> torch.autograd.gradgradcheck(torch.sin, (x,))
     True
     """
+    refuse(check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev)
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     with modes.enable_grad():
         outputs = [output for output in tensors_of(func(*inputs)) if output._requires_grad]

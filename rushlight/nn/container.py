@@ -27,6 +27,17 @@ class Container(Module):
             self.add_module(name, module)
 
 
+def checked_pairs(items: Iterable[Any], container: str) -> Iterator[list[Any]]:
+    """The [key, value] pairs of an iterable; TypeError or ValueError, naming the container, for an element that is none."""
+    for place, pair in enumerate(items):
+        if not isinstance(pair, Iterable):
+            raise TypeError(f"{container} update sequence element #{place} should be Iterable; is{type(pair).__name__}")
+        pair = list(pair)
+        if len(pair) != 2:
+            raise ValueError(f"{container} update sequence element #{place} has length {len(pair)}; 2 is required")
+        yield pair
+
+
 class Sequential(Module):
     """Call modules one after another.
 
@@ -319,14 +330,5 @@ class ModuleDict(Module):
             for key, module in modules.items():
                 self[key] = module
             return
-        for place, pair in enumerate(modules):
-            if not isinstance(pair, Iterable):
-                raise TypeError(
-                    f"ModuleDict update sequence element #{place} should be Iterable; is{type(pair).__name__}"
-                )
-            pair = list(pair)
-            if len(pair) != 2:
-                raise ValueError(
-                    f"ModuleDict update sequence element #{place} has length {len(pair)}; 2 is required"
-                )
-            self[pair[0]] = pair[1]
+        for key, module in checked_pairs(modules, "ModuleDict"):
+            self[key] = module

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import Any, Self
 
+from rushlight.nn.container import checked_pairs
 from rushlight.nn.module import Module, typename
 from rushlight.nn.parameter import Parameter, is_parameter
 from rushlight.tensor import Tensor
@@ -208,17 +209,8 @@ class ParameterDict(Module):
             for key, value in sorted(parameters.items()):
                 self[key] = value
             return
-        for place, pair in enumerate(parameters):
-            if not isinstance(pair, Iterable):
-                raise TypeError(
-                    f"ParameterDict update sequence element #{place} should be Iterable; is{type(pair).__name__}"
-                )
-            pair = list(pair)
-            if len(pair) != 2:
-                raise ValueError(
-                    f"ParameterDict update sequence element #{place} has length {len(pair)}; 2 is required"
-                )
-            self[pair[0]] = pair[1]
+        for key, value in checked_pairs(parameters, "ParameterDict"):
+            self[key] = value
 
     def extra_repr(self) -> str:
         lines = [

@@ -46,3 +46,14 @@ def test_complex_inputs():
 def test_needs_something_to_check():
     with pytest.raises(ValueError, match="requires_grad"):
         gradcheck(lambda x: x * 2, (torch.ones(2, dtype=torch.float64),))
+
+
+@pytest.mark.parametrize("check, option", [
+    (torch.autograd.gradcheck, "check_forward_ad"), (torch.autograd.gradcheck, "check_batched_grad"),
+    (torch.autograd.gradcheck, "check_batched_forward_grad"), (torch.autograd.gradgradcheck, "check_fwd_over_rev"),
+    (torch.autograd.gradgradcheck, "check_batched_grad"),
+])
+def test_a_check_that_is_not_built_is_refused_not_passed(check, option):
+    x = torch.tensor([0.5], dtype=torch.float64, requires_grad=True)
+    with pytest.raises(NotImplementedError, match=option):
+        check(torch.sin, (x,), **{option: True})
