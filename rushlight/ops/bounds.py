@@ -12,8 +12,12 @@ def tie_share(g, better, tie):
     return where(tie, g / 2, where(better, g, 0))
 
 
-@pointwise(np.maximum, numbers="none", where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input > other, input == other),
-                                                      other=lambda g, input, other: tie_share(g, other > input, input == other)))
+NO_COMPLEX = "clamp is not supported for complex types"
+
+
+@pointwise(np.maximum, numbers="none", where="torch method", no_complex="maximum not implemented for complex tensors.",
+           grad=dict(input=lambda g, input, other: tie_share(g, input > other, input == other),
+                     other=lambda g, input, other: tie_share(g, other > input, input == other)))
 def maximum(input, other):
     """The larger of two, elementwise; NaN wins.
 
@@ -23,8 +27,9 @@ def maximum(input, other):
     """
 
 
-@pointwise(np.minimum, numbers="none", where="torch method", grad=dict(input=lambda g, input, other: tie_share(g, input < other, input == other),
-                                                      other=lambda g, input, other: tie_share(g, other < input, input == other)))
+@pointwise(np.minimum, numbers="none", where="torch method", no_complex="minimum not implemented for complex tensors.",
+           grad=dict(input=lambda g, input, other: tie_share(g, input < other, input == other),
+                     other=lambda g, input, other: tie_share(g, other < input, input == other)))
 def minimum(input, other):
     """The smaller of two, elementwise; NaN wins.
 
@@ -34,7 +39,7 @@ def minimum(input, other):
     """
 
 
-@pointwise(np.fmax, numbers="none", where="torch method",
+@pointwise(np.fmax, numbers="none", where="torch method", no_complex="fmax not implemented for complex tensors.",
            grad=dict(input=lambda g, input, other: where((input >= other) | (other != other), g, 0),
                      other=lambda g, input, other: where((input >= other) | (other != other), 0, g)))
 def fmax(input, other):
@@ -46,7 +51,7 @@ def fmax(input, other):
     """
 
 
-@pointwise(np.fmin, numbers="none", where="torch method",
+@pointwise(np.fmin, numbers="none", where="torch method", no_complex="fmin not implemented for complex tensors.",
            grad=dict(input=lambda g, input, other: where((input <= other) | (other != other), g, 0),
                      other=lambda g, input, other: where((input <= other) | (other != other), 0, g)))
 def fmin(input, other):
@@ -79,14 +84,14 @@ def clamp_mask(input, min, max):
     return (input >= min) & (input <= max)
 
 
-@pointwise(lambda input, min, max: np.minimum(np.maximum(input, min), max), where="", node="ClampBackward0",
+@pointwise(lambda input, min, max: np.minimum(np.maximum(input, min), max), where="", node="ClampBackward0", no_complex=NO_COMPLEX,
            grad=dict(input=lambda g, input, min, max: g * ((input >= min) & (input <= max)),
                      min=lambda g, input, min, max: g * ((min < max) & (input < min)),
                      max=lambda g, input, min, max: g * ((input > max) | (max < min))))
 def _clamp_tensors(input, min, max): ...
 
 
-@pointwise(np.maximum, where="torch method inplace", node="ClampMinBackward0", numbers="other",
+@pointwise(np.maximum, where="torch method inplace", node="ClampMinBackward0", numbers="other", no_complex=NO_COMPLEX,
            grad=dict(input=lambda g, input, min: g * (input >= min), min=lambda g, input, min: g * (input < min)))
 def clamp_min(input, min):
     """The larger of input and min.
@@ -97,7 +102,7 @@ def clamp_min(input, min):
     """
 
 
-@pointwise(np.minimum, where="torch method inplace", node="ClampMaxBackward0", numbers="other",
+@pointwise(np.minimum, where="torch method inplace", node="ClampMaxBackward0", numbers="other", no_complex=NO_COMPLEX,
            grad=dict(input=lambda g, input, max: g * (input <= max), max=lambda g, input, max: g * (input > max)))
 def clamp_max(input, max):
     """The smaller of input and max.
@@ -127,7 +132,7 @@ def clamp(input, min=None, max=None, *, out=None):
             result = _clamp_tensors(input, min, max)
     else:
         if input.dtype.category == dtypes.COMPLEX:
-            raise RuntimeError("clamp is not supported for complex types")
+            raise NotImplementedError(NO_COMPLEX)
         if input.dtype.category < dtypes.FLOAT and (type(min) is float or type(max) is float):
             input = input.to(modes.get_default_dtype())
         result = _clamp_numbers(input, min, max)

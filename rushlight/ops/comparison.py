@@ -147,7 +147,8 @@ def comparison(kernel, name, sign):
     >>> torch.{name}(torch.tensor([1, 2, 3]), 2)
     tensor({EXAMPLES[sign]})
     """
-    return pointwise(kernel, promote="bool", dunder=name, numbers="other")(declared)
+    no_complex = "" if sign in ("==", "!=") else f"\"{name}_cpu\" not implemented for '{{}}'"
+    return pointwise(kernel, promote="bool", dunder=name, numbers="other", no_complex=no_complex)(declared)
 
 
 EXAMPLES = {"==": "[False,  True, False]", "!=": "[ True, False,  True]", "<": "[ True, False, False]",

@@ -106,6 +106,8 @@ def general_pointwise(op, bound):
             if not isinstance(bound[name], Tensor):
                 raise not_a_tensor(op, name, bound[name])
     dtype = result_dtype([bound[name] for name in op.tensors if bound[name] is not None and name not in op.masks])
+    if op.no_complex and dtype.category == dtypes.COMPLEX:
+        raise NotImplementedError(op.no_complex.format(scalar_name(dtype)))
     if op.promote == "float" and dtype.category < dtypes.FLOAT:
         dtype = modes.Defaults.dtype
     numpy_dtype = dtype.compute.numpy

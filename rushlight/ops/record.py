@@ -34,6 +34,7 @@ class Op:
 
     kind = "op"
     numbers = "both"  # see pointwise
+    no_complex = ""  # see pointwise
 
     def __init__(self, declared, kernel, family, grad, tensors, lists, promote, dtype, node, outputs, returns, differentiable, where,
                  dunder, view, scalar, complex_rule, shape_rule, masks=(), check=None):
@@ -129,7 +130,7 @@ def enter(record, raw):
 
 
 def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,
-              complex_rule=None, tensors=None, masks=(), numbers="both"):
+              complex_rule=None, tensors=None, masks=(), numbers="both", no_complex=""):
     """An elementwise op: broadcasting, promotion and un-broadcasting are derived.
 
     promote: "same" (the promoted dtype), "float" (integers become the default dtype), "bool" (a comparison).
@@ -137,11 +138,13 @@ def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch meth
     masks: bool operands that take no part in promotion.
     complex_rule: True where the rules hold for complex values as they stand (not holomorphic ones, see dispatch.py).
     numbers: which of two operands may be Python numbers: "both" (not at once), "other", or "none".
+    no_complex: what NotImplementedError says of complex operands, `{}` being their dtype, where NumPy's kernel would take them
+    (it orders complex numbers, PyTorch does not).
     """
     def make(declared):
         record = Op(declared, kernel, "pointwise", grad, tensors, (), promote, None, node, 1, None, None, where, dunder, False,
                     scalar, complex_rule, None, masks)
-        record.numbers = numbers
+        record.numbers, record.no_complex = numbers, no_complex
         return enter(record, kernel)
     return make
 

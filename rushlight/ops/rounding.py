@@ -99,7 +99,8 @@ def trunc(input):
     """
 
 
-@pointwise(rounding(np.rint), where="", node="RoundBackward0", grad=dict(input=lambda g: zeros_like(g)))
+@pointwise(rounding(np.rint), where="", node="RoundBackward0", grad=dict(input=lambda g: zeros_like(g)),
+           no_complex="\"round_vml_cpu\" not implemented for '{}'")
 def _round(input): ...
 
 

@@ -51,3 +51,22 @@ def test_edge_values(name):
 def test_a_dtype_that_an_op_does_not_do_is_a_not_implemented_error(dtype, name, call):
     with pytest.raises(NotImplementedError, match=f"_cpu\" not implemented for '{name}'"):
         call(torch.ones(2, dtype=dtype))
+
+
+@pytest.mark.parametrize("name, words", [
+    *((name, f"\"{name}_cpu\" not implemented for 'ComplexFloat'") for name in ("lt", "le", "gt", "ge")),
+    *((name, f"{name} not implemented for complex tensors.") for name in ("maximum", "minimum", "fmax", "fmin")),
+    ("clamp", "clamp is not supported for complex types"),
+])
+def test_complex_numbers_have_no_order(name, words):
+    x = torch.ones(2, dtype=torch.complex64)
+    with pytest.raises(RuntimeError, match=words):
+        getattr(torch, name)(x, x)
+    with pytest.raises(RuntimeError, match=words):
+        getattr(torch, name)(torch.ones(2), x)
+    assert torch.equal(torch.eq(x, x), torch.tensor([True, True]))
+
+
+def test_complex_numbers_are_not_rounded():
+    with pytest.raises(NotImplementedError, match="\"round_vml_cpu\" not implemented for 'ComplexFloat'"):
+        torch.round(torch.ones(2, dtype=torch.complex64))
