@@ -1,8 +1,8 @@
 """Mutated export archives: each must be refused with FormatError, or load and compute what it says; never crash, hang or grow.
 
-    python tools/fuzz_archives.py [count] [seed]
+    python tools/fuzz_archives.py [count] [seed] [native]
 
-Bit flips, truncations, spliced bytes, renamed and repeated members, oversized headers, and edits of the JSON behind a
+With `native` the archive holds native code, and it is loaded with `native=True`. Bit flips, truncations, spliced bytes, renamed and repeated members, oversized headers, and edits of the JSON behind a
 right checksum. The count defaults to 10,000; tests/export/test_archive.py runs a few hundred.
 """
 import io
@@ -18,6 +18,7 @@ import zlib
 import rushlight as torch
 from rushlight.core.errors import FormatError
 from rushlight.export.archive import PROGRAM, WEIGHTS
+from rushlight.export.native import MACHINE
 from rushlight.serialize.source import Source
 from rushlight.serialize.zip_read import Archive
 from rushlight.serialize.zip_write import write_archive
@@ -40,13 +41,13 @@ class Net(torch.nn.Module):
         return {"y": torch.cat([y, y[:, 1:]], dim=1).to(torch.float64) * scale, "n": x.shape[0], "k": options["k"] + self.seen}
 
 
-def archive() -> bytes:
+def archive(native: bool = False) -> bytes:
     """A small archive with something of everything."""
     torch.manual_seed(0)
     example = torch.ones(4, 3), {"k": torch.tensor(2)}
     program = torch.export.export(Net(), example, dynamic_shapes={"x": {0: torch.export.Dim("b", min=2, max=64)}, "options": {"k": None}})
     file = io.BytesIO()
-    torch.export.save(program, file, extra_files={"note.txt": "hello"})
+    torch.export.save(program, file, extra_files={"note.txt": "hello"}, aot=native)
     return file.getvalue()
 
 
@@ -124,11 +125,12 @@ def mutate(data: bytes, records: list, rng) -> tuple[str, bytes]:
         elif kind == "drop":
             del records[rng.randrange(len(records))]
         elif kind == "json":
-            value = json.loads(dict(records)[PROGRAM])
+            member = MACHINE if MACHINE in dict(records) and rng.random() < 0.5 else PROGRAM
+            value = json.loads(dict(records)[member])
             for _ in range(rng.choice([1, 1, 1, 3])):
                 value = changed(value, rng)
             raw = json.dumps(value).encode("utf-8", "surrogatepass")
-            records = [(name, raw if name == PROGRAM else content) for name, content in records]
+            records = [(name, raw if name == member else content) for name, content in records]
         elif kind == "text":
             raw = rng.choice([b"[" * 100000, b"{" * 5000, b"null", b"{}", b'{"format":"rushlight-export","version":[9,0]}', b"\xff", b"1" * 5000, b"NaN",
                               b'{"format":"rushlight-export","version":[1,0],"tensors":{},"entries":{},"aliases":{}}'])
@@ -155,10 +157,10 @@ def mutate(data: bytes, records: list, rng) -> tuple[str, bytes]:
     return kind, bytes(array)
 
 
-def attempt(data: bytes) -> str:
+def attempt(data: bytes, native: bool = False) -> str:
     """`refused` or `loaded`; anything but FormatError is an error of ours. A loaded program is also run."""
     try:
-        program = torch.export.load(io.BytesIO(data))
+        program = torch.export.load(io.BytesIO(data), native=native)
     except FormatError:
         return "refused"
     if not isinstance(program, torch.export.ExportedProgram):
@@ -172,18 +174,18 @@ def attempt(data: bytes) -> str:
     return "loaded"
 
 
-def main(count: int = 10000, seed: int = 0) -> dict:
+def main(count: int = 10000, seed: int = 0, native: bool = False) -> dict:
     """Run `count` mutations; the number of each outcome by kind."""
-    rng, data = random.Random(seed), archive()
+    rng, data = random.Random(seed), archive(native)
     records, found, slowest = records_of(data), {}, 0.0
-    assert attempt(data) == "loaded"
+    assert attempt(data, native) == "loaded"
     for number in range(count):
         kind, mutated = mutate(data, records, rng)
         start = time.perf_counter()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                outcome = attempt(mutated)
+                outcome = attempt(mutated, native)
         except BaseException as error:
             raise AssertionError(f"mutation {number} ({kind}, seed {seed}): {type(error).__name__}: {error}") from error
         slowest = max(slowest, time.perf_counter() - start)
@@ -194,5 +196,5 @@ def main(count: int = 10000, seed: int = 0) -> dict:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-    for outcome, number in sorted(main(*map(int, sys.argv[1:])).items(), key=str):
+    for outcome, number in sorted(main(*map(int, sys.argv[1:3]), native=sys.argv[3:] == ["native"]).items(), key=str):
         print(outcome, number)

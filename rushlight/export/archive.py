@@ -4,10 +4,12 @@ Reading trusts nothing: the zip's directory, the JSON's depth and size, every no
 use, and a graph may call ops only.  `load` needs neither nn nor capture.  docs/format.md describes the file.
 """
 
+import importlib
 import io
 import json
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import FormatError
@@ -23,6 +25,7 @@ from .signature import InputKind
 
 FORMAT, VERSION = "rushlight-export", [1, 0]
 PROGRAM, WEIGHTS, EXTRA = "program.json", "weights.safetensors", "extra/"
+NATIVE = re.compile(r"native/(machine\.json|[0-9a-f]{40}\.o)\Z")
 LARGEST = 64 << 20  # bytes of JSON
 DEEPEST = 200  # brackets open at once
 TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
@@ -30,14 +33,15 @@ DAMAGED = "the file is damaged or was made to harm: get it again from where it c
 
 
 def save(ep: Any, f: Any, *, extra_files: dict | None = None, opset_version: dict | None = None, pickle_protocol: int = 2,
-         aot: bool = False) -> None:
+         aot: bool | Sequence | dict = False) -> None:
     """Save a program to a path or a binary file object; a path is replaced in one step.
 
     Args:
         ep: what `export` returned.
         f: a path (conventionally ending in .pt2) or a file object opened for writing bytes.
         extra_files: name -> text or bytes to keep beside the program.
-        aot: put native code for this CPU into the file.
+        aot: put native code for this machine into the file, for sizes as in the example inputs; a list of more inputs (tuples; for
+            several entry points a dict of such lists) compiles for their sizes too. `load(f, native=True)` uses it.
 
     >>> import rushlight as torch, io
     >>> file = io.BytesIO()
@@ -46,20 +50,21 @@ def save(ep: Any, f: Any, *, extra_files: dict | None = None, opset_version: dic
     >>> torch.export.load(file)(torch.tensor([-1.0, 1.0]))
     tensor([0., 1.])
     """
-    if aot:
-        raise NotImplementedError("export.save(aot=True): native code in the archive")
     if not isinstance(ep, (ExportedProgram, Package)):
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
-    records = pack(ep.programs if isinstance(ep, Package) else {"forward": ep}, extra_files or {})
+    programs = ep.programs if isinstance(ep, Package) else {"forward": ep}
+    records = pack(programs, extra_files or {})
+    if aot is not False:
+        records += native_part().records(programs, aot)
     if isinstance(f, (str, os.PathLike)):
         replace(f, lambda stream: write_archive(stream, records))
     else:
         write_archive(f, records)
 
 
-def to_c(ep: Any, path: Any) -> None:
-    """An object file and a C header of a program: not built."""
-    raise NotImplementedError("export.to_c: kernels/ has no entry that writes object files yet")
+def native_part() -> Any:
+    """The part that knows machine code, loaded when it is asked for: a program runs without the compiler."""
+    return importlib.import_module(".native", __package__)
 
 
 def pack(programs: dict[str, Any], extra: dict) -> list[tuple]:
@@ -87,21 +92,24 @@ def pack(programs: dict[str, Any], extra: dict) -> list[tuple]:
     return records
 
 
-def load(f: Any, *, extra_files: dict | None = None, expected_opset_version: dict | None = None) -> Any:
-    """Load a program that `save` wrote, from a path or a binary file object. No code of the file is run.
+def load(f: Any, *, extra_files: dict | None = None, expected_opset_version: dict | None = None, native: bool = False) -> Any:
+    """Load a program that `save` wrote, from a path or a binary file object. No code of the file is run unless `native` is given.
 
     Args:
         f: a path or a file object.
         extra_files: a dict whose keys name extra files; their contents are put into it.
+        native: run the program as native code: the file's own, from `save(aot=True)`, where it was made for exactly this machine, else
+            compiled here. Results then carry no gradient. The file's machine code can do whatever this process may: give
+            `native=True` for files that you trust as you trust a program.
 
     Returns an `ExportedProgram`, which can be called; or, of a file with several entry points, their `Package`.
     Raises FormatError, whose text starts with the path, for a file that is damaged, hostile, newer, or something else.
     """
     with Source(f) as source:
-        return read(source, extra_files)
+        return read(source, extra_files, native=native)
 
 
-def read(source: Source, extra_files: dict | None, allowed: tuple = ()) -> Any:
+def read(source: Source, extra_files: dict | None, allowed: tuple = (), native: bool = False) -> Any:
     archive = Archive(source)
     names = set(archive.records)
     if PROGRAM not in names or WEIGHTS not in names:
@@ -111,7 +119,7 @@ def read(source: Source, extra_files: dict | None, allowed: tuple = ()) -> Any:
             raise source.error("a TorchScript file", "export the model with rushlight.export")
         raise source.error(f"expected the records {PROGRAM} and {WEIGHTS}, got {', '.join(map(shown, sorted(names)[:5])) or 'none'}",
                            "give a file that export.save wrote")
-    strange = [name for name in names if name not in (PROGRAM, WEIGHTS, *allowed) and not name.startswith(EXTRA)]
+    strange = [name for name in names if name not in (PROGRAM, WEIGHTS, *allowed) and not name.startswith(EXTRA) and not NATIVE.match(name)]
     if strange:
         raise source.error(f"unknown record '{shown(strange[0])}'", DAMAGED)
     value = parse(source, archive)
@@ -126,6 +134,8 @@ def read(source: Source, extra_files: dict | None, allowed: tuple = ()) -> Any:
         raise source.error(f"{PROGRAM}: expected {problem}", DAMAGED) from None
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError, SyntaxError, OverflowError, RuntimeError) as problem:
         raise source.error(f"{PROGRAM} describes no program ({type(problem).__name__}: {shown(str(problem))})", DAMAGED) from None
+    if native:
+        adopt_native(source, archive, programs)
     if extra_files is not None:
         for name in extra_files:
             if EXTRA + name in names:
@@ -137,6 +147,17 @@ def read(source: Source, extra_files: dict | None, allowed: tuple = ()) -> Any:
     if list(programs) == ["forward"]:
         return programs["forward"]
     return Package(programs)
+
+
+def adopt_native(source: Source, archive: Archive, programs: dict) -> None:
+    part = native_part()
+
+    def read_object(name: str) -> bytes:
+        if name not in archive.records:
+            raise source.error(f"the record '{shown(name)}' is missing", DAMAGED)
+        return archive.read(name)
+    described = parse_json(source, archive, part.MACHINE) if part.MACHINE in archive.records else None
+    part.adopt(programs, described, read_object, lambda text: source.error(f"{part.MACHINE} {text}", DAMAGED))
 
 
 def parse_json(source: Source, archive: Archive, record: str) -> Any:

@@ -33,7 +33,8 @@ def op(*names):
 def load(path):
     """The program of an archive; a dict of programs if it has several entry points. ValueError for a file that is none."""
     with zipfile.ZipFile(path) as archive:
-        if set(archive.namelist()) - {"program.json", "weights.safetensors"} - {n for n in archive.namelist() if n.startswith("extra/")}:
+        others = [name for name in archive.namelist() if not name.startswith(("extra/", "native/"))]  # native code is not looked at
+        if set(others) - {"program.json", "weights.safetensors"}:
             raise ValueError(f"{path}: unknown records")
         if any(info.file_size > 2 * info.compress_size + (1 << 20) for info in archive.infolist()):
             raise ValueError(f"{path}: a record unpacks to far more than it is")

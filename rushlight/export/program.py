@@ -83,6 +83,7 @@ class ExportedProgram:
         self.aliases: dict[str, str] = names or {}  # a second name of a tied parameter -> its first
         self._example_inputs = example_inputs
         self.dialect = "TRAINING"
+        self.native: Any = None  # runs the graph as native code, where `load(native=True)` asked for that
 
     # -- what it is --------------------------------------------------------------------------------------------------
 
@@ -161,9 +162,9 @@ class ExportedProgram:
         """Check the inputs, run the graph, and give the outputs their structure."""
         leaves = self.checks.bind(args, kwargs)
         self.checks.check(leaves)
-        state = self.state_values()
-        results = list(call(self._graph_module.forward, [*state, *leaves]))
-        return tree_unflatten(self.write_back(results, [*state, *leaves]), self.out_spec)
+        values = [*self.state_values(), *leaves]
+        results = list(call(self._graph_module.forward, values) if self.native is None else self.native(values))
+        return tree_unflatten(self.write_back(results, values), self.out_spec)
 
     def write_back(self, results: list, inputs: list) -> list:
         """Store the outputs that are new values of state or inputs; the others."""

@@ -12,11 +12,43 @@ import os
 import stat
 import tempfile
 import warnings
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 MAGIC = b"rushlight object 1\n"
 LIMIT = 1 << 30  # bytes in all
 _stores = 0
+
+
+class Carried:
+    """Objects that an archive brought and whose source is trusted: asked before the directory, as long as this lives."""
+
+    def __init__(self, objects: dict[str, bytes]):
+        self.objects = objects
+        _carried.add(self)
+
+
+_carried: "weakref.WeakSet[Carried]" = weakref.WeakSet()
+_recordings: list[dict[str, bytes]] = []
+
+
+@contextmanager
+def recording() -> Iterator[dict[str, bytes]]:
+    """The objects that are linked meanwhile, by the names of their entries."""
+    found: dict[str, bytes] = {}
+    _recordings.append(found)
+    try:
+        yield found
+    finally:
+        _recordings[:] = [other for other in _recordings if other is not found]
+
+
+def note(name: str, content: bytes) -> None:
+    """An object was linked: for those who are recording."""
+    for found in _recordings:
+        found[name] = content
 
 
 def key(*parts: str) -> str:
@@ -58,6 +90,9 @@ def _private(place: str) -> Path | None:
 
 def load(name: str) -> bytes | None:
     """The entry's content, or None; a damaged entry is removed and reported."""
+    for brought in _carried:
+        if name in brought.objects:
+            return brought.objects[name]
     place = directory()
     if place is None:
         return None

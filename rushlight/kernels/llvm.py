@@ -86,6 +86,12 @@ def engine() -> Engine:
     return _engine
 
 
+def machine() -> tuple[str, ...]:
+    """Everything but the text that machine code depends on: processor, features, compiler and system."""
+    host = engine()
+    return host.cpu, host.flags, host.version, host.triple, OPTIONS
+
+
 def available() -> bool:
     """True if machine code can be made and run here; where it cannot, that is said once."""
     global _refused
@@ -170,11 +176,12 @@ def link(text: str, exports: tuple[str, ...], check: bool = True) -> Library:
         lint(text)
     host = engine()
     with _lock:
-        key = cache.key(text, host.cpu, host.flags, host.version, host.triple, OPTIONS)
+        key = cache.key(text, *machine())
         image = cache.load(key)
         if image is None:
             image = host.machine.emit_object(optimise(text))
             cache.store(key, image)
+        cache.note(key, image)
         builder = host.binding.JITLibraryBuilder().add_object_img(image)
         for name in exports:
             builder.export_symbol(name)

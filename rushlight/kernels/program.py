@@ -4,6 +4,7 @@
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,19 @@ class Stages:
         return "\n".join(kernel.python() for kernel in self.kernels)
 
 
+class Layout(NamedTuple):
+    """What a program consists of before it has an entry: code, steps in order, and where its temporaries lie."""
+
+    module: Module
+    kernels: list[Kernel]
+    steps: list[runtime.Step]
+    arena: dict[str, int]
+    size: int
+    outputs: list[Array]
+    returned: list[int]  # numbers of the outputs that are results, not written into an input
+    commit: int | None  # the first step that writes into an input
+
+
 def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list[tuple],
                    updates: dict[int, str] | None = None) -> runtime.Program:
     """A program that computes `outputs` from arrays laid out as `descriptors` (shape, strides in bytes, NumPy dtype) say.
@@ -37,6 +51,18 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     names for some outputs the input that takes their values: where nothing reads it later, it is written in place, and
     the output is not among the results (`program.returned` has the numbers of those that are).
     """
+    made = arrange(outputs, updates)
+    runtime.write_entry(made.module, [source.buffer for source in inputs], [f"out{i}" for i in made.returned], made.arena, made.size, made.steps,
+                        made.commit)
+    text = str(made.module)
+    program = runtime.Program(text, descriptors, [(made.outputs[i].shape, numpy_dtype(made.outputs[i].dtype)) for i in made.returned])
+    program.returned, program.strict = made.returned, made.commit is not None
+    program.stages = Stages(made.kernels, text, made.size)
+    return program
+
+
+def arrange(outputs: list[Array], updates: dict[int, str] | None = None) -> Layout:
+    """Plan and emit what computes `outputs`; output i goes to the buffer `outI`."""
     # A program never hands out its inputs: what is one is copied.
     outputs = [Point(f"cast_{a.dtype}", (a,), a.shape, a.dtype) if isinstance(a, Source) else a for a in outputs]
     planner = fuse.plan(outputs)
@@ -91,14 +117,8 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
         grain = -(-shape.items // PIECES) if total >= PARALLEL_WORK else shape.items
         steps.append(runtime.Step(shape.kernel.name, places, shape.items, grain))
     arena, size = arena_layout(planner, when, buffers, last_use, scratch)
-    names = [source.buffer for source in inputs]
     returned = [i for i, array in enumerate(outputs) if buffers[array] == f"out{i}"]
-    runtime.write_entry(module, names, [f"out{i}" for i in returned], arena, size, steps, begins if writing < len(turns) else None)
-    text = str(module)
-    program = runtime.Program(text, descriptors, [(outputs[i].shape, numpy_dtype(outputs[i].dtype)) for i in returned])
-    program.returned, program.strict = returned, writing < len(turns)
-    program.stages = Stages(kernels, text, size)
-    return program
+    return Layout(module, kernels, steps, arena, size, outputs, returned, begins if writing < len(turns) else None)
 
 
 def canonical(kernel: Kernel) -> tuple[Kernel, list]:

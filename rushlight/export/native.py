@@ -1,0 +1,94 @@
+"""Native code in an archive: `save(aot=True)` puts it in, `load(native=True)` uses it. Machine code is code: only a trusted file's is run.
+
+A program is lowered anew on its first call, and the object of each piece is looked up by the hash of its own text and of this
+machine, so code for another processor, compiler or release is never found: that program is compiled here.  What the file brings is
+not looked at unless the caller asks.  Read `NativeRun`; `records` and `adopt` are the two sides of the file.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..compile.native import compile_native
+from ..core import modes
+from ..kernels import cache, llvm, pool
+from ..tensor import Tensor
+from .program import call, gradients
+
+NATIVE, MACHINE = "native/", "native/machine.json"
+FIELDS = ("cpu", "features", "version", "triple", "options")
+
+
+class NativeRun:
+    """What runs a program's graph as native code; made on the first call, for the sizes of that call."""
+
+    def __init__(self, module: Any, carried: Any = None):
+        self.module, self.carried = module, carried
+        self.lowered: Callable | None = None
+        self.differentiates = any(node.target is gradients for node in module.graph.nodes if node.op == "call_function")
+
+    def __call__(self, values: list) -> Any:
+        if self.differentiates:  # its gradients are those of its own graph
+            return call(self.module.forward, values)
+        with modes.no_grad():
+            if self.lowered is None:
+                self.lowered = compile_native(self.module, values)
+            return call(self.lowered, values)
+
+
+def record(program: Any, runs: Sequence[tuple]) -> dict[str, bytes]:
+    """The objects that calls with such inputs, pairs of args and kwargs, need."""
+    run = NativeRun(program.graph_module)
+    with cache.recording() as found:
+        llvm.link(pool.pool_ir(), ("worker", "wake", "parallel"))
+        for args, kwargs in runs:
+            leaves = program.checks.bind(args, kwargs)
+            program.checks.check(leaves)
+            # On copies: making the program runs it, and what it writes to its state is not to stay.
+            run([copied(value) for value in (*program.state_values(), *leaves)])
+    return found
+
+
+def copied(value: Any) -> Any:
+    return value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
+
+
+def records(programs: dict[str, Any], aot: Any) -> list[tuple]:
+    """The members of an archive that hold native code for this machine."""
+    if not llvm.available():
+        raise RuntimeError("export.save(aot=True): no machine code can be made on this machine")
+    objects: dict[str, bytes] = {}
+    for name, program in programs.items():
+        runs = [program.example_inputs] if program.example_inputs is not None else []
+        if aot is not True:
+            more = aot[name] if isinstance(aot, dict) else aot
+            runs += [args if len(args) == 2 and isinstance(args[0], tuple) and isinstance(args[1], dict) else (tuple(args), {}) for args in more]
+        if not runs:
+            raise ValueError(f"export.save(aot=True): the program {name!r} was loaded and has no example inputs; give aot=[(input, ...)]")
+        objects |= record(program, runs)
+    described: dict[str, Any] = dict(zip(FIELDS, llvm.machine()))
+    described["objects"] = {key: hashlib.sha256(image).hexdigest() for key, image in sorted(objects.items())}
+    return [(MACHINE, json.dumps(described, indent=1).encode()), *((f"{NATIVE}{key}.o", image) for key, image in sorted(objects.items()))]
+
+
+def adopt(programs: dict[str, Any], described: Any, read: Callable[[str], bytes], refuse: Callable[[str], Exception]) -> None:
+    """Let programs run as native code, with the objects of the file if they are for this machine.
+
+    `described` is the file's machine.json (None: it has none), `read` gives a member, `refuse` makes the error for a damaged one.
+    """
+    if not llvm.available():
+        return
+    carried = None
+    if described is not None:
+        if type(described) is not dict or set(described) != {*FIELDS, "objects"} or type(described["objects"]) is not dict:
+            raise refuse("is no description of native code")
+        if all(described[field] == here for field, here in zip(FIELDS, llvm.machine())):
+            objects = {}
+            for key, digest in described["objects"].items():
+                objects[key] = read(f"{NATIVE}{key}.o")
+                if hashlib.sha256(objects[key]).hexdigest() != digest:
+                    raise refuse(f"does not fit the object {key[:40]}")
+            carried = cache.Carried(objects)
+    for program in programs.values():
+        program.native = NativeRun(program.graph_module, carried)

@@ -1,0 +1,158 @@
+"""Native code in an archive: the first call of a trusted file compiles nothing, and of any other file none of it is looked at."""
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rushlight as torch
+from rushlight.export import FormatError
+from rushlight.kernels import llvm
+from tests.export.test_archive import fuzz
+
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no machine code here")
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(64, 32)
+        self.head = torch.nn.Linear(32, 10)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.calls += 1
+        return torch.softmax(self.head(torch.relu(self.body(x))), -1), self.calls + 0
+
+
+def saved(aot=True):
+    torch.manual_seed(0)
+    program = torch.export.export(Net(), (torch.ones(4, 64),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    file = io.BytesIO()
+    torch.export.save(program, file, aot=aot)
+    return program, file.getvalue()
+
+
+COUNTED = """
+import sys, rushlight as torch
+program = torch.export.load(sys.argv[1], native=sys.argv[2] == "native")
+from rushlight.kernels import llvm
+optimise, texts = llvm.optimise, []
+llvm.optimise = lambda text: texts.append(text) or optimise(text)
+for rows in map(int, sys.argv[3:]):
+    out, calls = program(torch.ones(rows, 64))
+    print(len(texts), [round(value, 5) for value in out[0, :3].tolist()], int(calls), out.requires_grad)
+"""
+
+
+def run(path, *arguments):
+    environment = {**os.environ, "RUSHLIGHT_CACHE": "0"}
+    done = subprocess.run([sys.executable, "-c", COUNTED, str(path), *map(str, arguments)], capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+    return [line.split(" ", 1) for line in done.stdout.splitlines()]
+
+
+def test_the_first_call_compiles_nothing(tmp_path):
+    program, data = saved(aot=[(torch.ones(1, 64),)])
+    path = tmp_path / "net.pt2"
+    path.write_bytes(data)
+    want = [round(value, 5) for value in program(torch.ones(4, 64))[0][0, :3].tolist()]
+    assert int(program.state["calls"]) == 1  # saving ran it on copies
+    assert run(path, "native", 4, 1, 4) == [["0", f"{want} {calls} False"] for calls in (1, 2, 3)]
+    assert run(path, "plain", 4) == [["0", f"{want} 1 True"]]
+
+
+def test_code_for_another_machine_is_compiled_here(tmp_path):
+    _, data = saved()
+    records = dict(fuzz.records_of(data))
+    described = json.loads(records["native/machine.json"])
+    described["cpu"] = "another"
+    records["native/machine.json"] = json.dumps(described).encode()
+    path = tmp_path / "net.pt2"
+    path.write_bytes(fuzz.packed(list(records.items())))
+    (count, _), = run(path, "native", 4)
+    assert int(count) > 0
+
+
+def test_same_program_same_bytes():
+    assert saved()[1] == saved()[1]
+
+
+def test_native_code_is_not_read_unless_asked(monkeypatch):
+    from rushlight.export import native
+    _, data = saved()
+    records = [(name, b"no code at all" if name.endswith(".o") else content) for name, content in fuzz.records_of(data)]
+    monkeypatch.setattr(native, "adopt", None)
+    assert torch.export.load(io.BytesIO(fuzz.packed(records)))(torch.ones(2, 64))[0].shape == (2, 10)
+
+
+@pytest.mark.parametrize("change", [lambda name, content: content[:-1] + b"\0\1" if name.endswith(".o") else content,
+                                    lambda name, content: b"[]" if name == "native/machine.json" else content,
+                                    lambda name, content: None if name.endswith(".o") else content])
+def test_damaged_code_is_refused(change):
+    _, data = saved()
+    records = [(name, change(name, content)) for name, content in fuzz.records_of(data)]
+    with pytest.raises(FormatError):
+        torch.export.load(io.BytesIO(fuzz.packed([record for record in records if record[1] is not None])), native=True)
+
+
+def test_a_changed_program_finds_no_code_of_the_file():
+    """Objects are found by the text that this process generates: another program has another text."""
+    _, data = saved()
+    records = dict(fuzz.records_of(data))
+    records["program.json"] = records["program.json"].replace(b"relu", b"tanh")
+    program = torch.export.load(io.BytesIO(fuzz.packed(list(records.items()))), native=True)
+    plain = torch.export.load(io.BytesIO(fuzz.packed(list(records.items()))))
+    x = torch.randn(4, 64)
+    assert torch.allclose(program(x)[0], plain(x)[0], atol=1e-6)
+
+
+def test_without_code_in_the_file_it_is_compiled_here():
+    program, _ = saved()
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file, native=True)
+    x = torch.randn(3, 64)
+    assert torch.allclose(loaded(x)[0], program(x)[0], atol=1e-6) and not loaded(x)[0].requires_grad
+
+
+def test_entry_points():
+    net = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def train_step(x, y):
+        optimizer.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    x, y = torch.randn(4, 3), torch.ones(4, 1)
+    package = torch.export.export({"forward": net, "train_step": train_step}, {"forward": (x,), "train_step": (x, y)})
+    before = package.forward(x).detach()
+    file = io.BytesIO()
+    torch.export.save(package, file, aot=True)
+    assert torch.equal(package.forward(x), before)  # saving trained nothing
+    file.seek(0)
+    loaded = torch.export.load(file, native=True)
+    first = loaded.train_step(x, y)
+    assert torch.allclose(first, package.train_step(x, y)) and loaded.train_step(x, y) < first
+    assert torch.allclose(((loaded.forward(x) - y) ** 2).mean(), loaded.train_step(x, y))
+
+
+def test_a_loaded_program_needs_inputs():
+    _, data = saved(False)
+    loaded = torch.export.load(io.BytesIO(data))
+    with pytest.raises(ValueError, match="no example inputs"):
+        torch.export.save(loaded, io.BytesIO(), aot=True)
+    torch.export.save(loaded, io.BytesIO(), aot=[(torch.ones(2, 64),)])
+
+
+def test_mutated_archives():
+    found = fuzz.main(200, 5, native=True)
+    assert sum(number for key, number in found.items() if key[-1] == "refused") > 100
