@@ -9,7 +9,7 @@ from threading import Lock
 
 import numpy as np
 
-from ..core import modes
+from ..core import memory, modes
 from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, user_frame, wrap
 from .node import Freed, deliver, state
 
@@ -189,7 +189,7 @@ def accumulate_values(leaf, gradient, owned):
         gradient = np.broadcast_to(gradient, array.shape)
         owned = False
     if old is None:
-        if not owned or gradient.base is not None or not gradient.flags.c_contiguous:
+        if not owned or gradient.base is not None and not memory.owned(gradient) or not gradient.flags.c_contiguous:
             kept = np.empty_like(array)
             np.copyto(kept, gradient)
             gradient = kept

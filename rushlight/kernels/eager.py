@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import memory
 from ..ops import generate, record
 from . import fuse, llvm, pool, program, runtime
 from .arrays import Source, contiguous
@@ -155,7 +156,7 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
     found = kernel((name, tuple(arguments), dtype.name, width))
     if found is None:
         return None
-    out = np.empty(shape, dtype)
+    out = memory.empty(shape, dtype)
     items = first.size // found.unit
     if items:
         found.run(arrays, out, items)

@@ -7,12 +7,12 @@ the GIL is free meanwhile.  Temporaries live in one arena, kept between calls.
 
 import ctypes
 import math
-import sys
 import weakref
 from typing import Any
 
 import numpy as np
 
+from ..core import memory
 from . import llvm
 from .ir import Function, Module, Type, Value
 from .pool import PARALLEL, pool
@@ -226,44 +226,6 @@ def release(state: np.ndarray) -> None:
         ctypes.CDLL(None).free(ctypes.c_void_p(int(state[0])))
 
 
-LARGE = 1 << 20  # bytes
-
-
-def references_alone() -> int:
-    """What getrefcount says of an object that only one name holds (2, and 1 from Python 3.14 on)."""
-    kept = [object()]
-    array = kept.pop()
-    return sys.getrefcount(array)
-
-
-ALONE = references_alone()
-
-
-class Spare:
-    """Memory for one output: what an earlier call returned, if nobody holds it any more, else fresh memory."""
-
-    __slots__ = ("shape", "dtype", "kept")
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype):
-        self.shape, self.dtype = shape, dtype
-        self.kept: list[np.ndarray] | None = [] if math.prod(shape) * dtype.itemsize >= LARGE else None
-
-    def take(self) -> np.ndarray:
-        if self.kept:
-            try:
-                array = self.kept.pop()  # one call gets it, also when two threads ask
-            except IndexError:
-                return np.empty(self.shape, self.dtype)
-            # Tensors, views and exports would each add one to what a name alone counts.
-            if sys.getrefcount(array) == ALONE:
-                return array
-        return np.empty(self.shape, self.dtype)
-
-    def give(self, array: np.ndarray) -> None:
-        if self.kept is not None and len(self.kept) < 2:
-            self.kept.append(array)
-
-
 class Misfit(ValueError):
     """An input of another shape or dtype than the program was compiled for; nothing was computed."""
 
@@ -291,10 +253,10 @@ class Program:
     def _make_call(self) -> Any:
         """A closure with everything at hand: about 100 ns an array less than looking it all up."""
         native, table, state = self._native, self._table.ctypes.data, self._state.ctypes.data
-        shapes, empty, refit = [(shape, dtype) for shape, dtype in self.outputs], np.empty, self._refit
-        # Fresh memory costs a page fault every 4 KB, which for large results is as long as computing them.
-        large = any(math.prod(shape) * dtype.itemsize >= LARGE for shape, dtype in shapes)
-        spare = [Spare(shape, dtype) for shape, dtype in shapes]
+        shapes, refit = [(shape, dtype) for shape, dtype in self.outputs], self._refit
+        # Large results lie in memory that is used again.
+        large = any(math.prod(shape) * dtype.itemsize >= memory.SMALL for shape, dtype in shapes)
+        empty = memory.empty if large else np.empty
         find = pool
 
         def call(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -304,16 +266,7 @@ class Program:
                 return call(*refit(code, arrays))
             return outs
 
-        def call_large(*arrays: np.ndarray) -> list[np.ndarray]:
-            outs = [place.take() for place in spare]
-            code = native(find().address, state, table, *arrays, *outs)
-            if code:
-                return call_large(*refit(code, arrays))
-            for place, out in zip(spare, outs):
-                place.give(out)
-            return outs
-
-        return call_large if large else call
+        return call
 
     def transpose(self, orders: dict[int, tuple[int, ...]]) -> None:
         """Give results with their dims permuted, memory as it is."""

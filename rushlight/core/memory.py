@@ -1,0 +1,92 @@
+"""Memory for large results, used again once nobody holds the array that lay in it.
+
+Fresh memory costs a page fault every 4 KB, which for a large result takes as long as computing it; and glibc gives large
+blocks back at once.  `empty` is the one entry: kernels take their outputs from it.  A block is free when only the
+shelf refers to it: arrays refer to the block they lie in, views to their array, so nothing has to be told.
+"""
+
+import math
+import mmap
+import os
+import sys
+import threading
+
+import numpy as np
+
+SMALL = 1 << 20  # bytes; what is smaller is left to NumPy
+BIG = 128 << 20  # and what is larger: the kernel's zeroing is little beside the work, the memory kept would be much
+LIMIT = 256 << 20  # bytes of all blocks that are remembered; those that go are freed with their last array
+HUGE_PAGE = 2 << 20
+
+
+class Block(mmap.mmap):
+    """Memory of one array, which is its only user."""
+
+    __slots__ = ("size", "start")
+
+
+def references_alone() -> int:
+    """What getrefcount says of an object that only a list holds."""
+    probe = [object()]
+    return sys.getrefcount(probe[0])
+
+
+ALONE = references_alone()
+# A forked child gets a copy, as of any other memory.
+PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+_blocks: list[Block] = []  # the oldest first
+_lock = threading.RLock()  # the collector may run inside and end in an allocation
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array in C's order, 64-byte aligned where it is large."""
+    size = math.prod(shape) * dtype.itemsize
+    if not SMALL <= size <= BIG:
+        return np.empty(shape, dtype)
+    with _lock:
+        for block in range(len(_blocks)):
+            # At most an eighth is left unused.
+            if size <= _blocks[block].size <= size + (size >> 3) and sys.getrefcount(_blocks[block]) == ALONE:
+                found = _blocks[block]
+                return np.ndarray(shape, dtype, found, found.start)
+        found = made(size)
+        return np.ndarray(shape, dtype, found, found.start)
+
+
+def made(size: int) -> Block:
+    """A new block for `size` bytes; the oldest ones are forgotten if there are too many."""
+    aligned = size >= 2 * HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE")
+    block = Block(-1, size + HUGE_PAGE if aligned else size, **PRIVATE)
+    block.size, block.start = size, 0
+    if aligned:
+        address = np.frombuffer(block, np.uint8).ctypes.data
+        block.start = -address % HUGE_PAGE
+        try:
+            block.madvise(mmap.MADV_HUGEPAGE, block.start, size // HUGE_PAGE * HUGE_PAGE)
+        except OSError:
+            pass  # a system without huge pages
+    _blocks.append(block)
+    total = sum(other.size for other in _blocks)
+    while total > LIMIT:
+        total -= _blocks.pop(0).size
+    return block
+
+
+def owned(array: np.ndarray) -> bool:
+    """Whether nothing but this array (and its views) can reach its memory."""
+    return array.base is None or type(array.base) is Block
+
+
+def release() -> None:
+    """Give the memory that is kept for later results back to the system."""
+    with _lock:
+        _blocks.clear()
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
