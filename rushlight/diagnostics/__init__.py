@@ -6,5 +6,6 @@ anything until it is called: no registry is kept, live objects are found through
 from .graph_text import show_graph
 from .leaks import GraphsHeldWarning, LeakReport, leaks, track_graphs
 from .live import HeldGraphs
+from .steps import memory_table, profile_kernels
 
-__all__ = ["GraphsHeldWarning", "HeldGraphs", "LeakReport", "leaks", "show_graph", "track_graphs"]
+__all__ = ["GraphsHeldWarning", "HeldGraphs", "LeakReport", "leaks", "memory_table", "profile_kernels", "show_graph", "track_graphs"]

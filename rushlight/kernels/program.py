@@ -20,10 +20,12 @@ PIECES = 16
 
 
 class Stages:
-    """What a program was on its way: kernels (print them as Python), IR text, assembly."""
+    """What a program was on its way: kernels (print them as Python), IR text, steps, and how the arena is shared."""
 
-    def __init__(self, kernels: list[Kernel], module: str, arena: int):
+    def __init__(self, kernels: list[Kernel], module: str, arena: int, steps: list[runtime.Step], spans: list[tuple[int, int, int, str]]):
         self.kernels, self.module, self.arena = kernels, module, arena
+        self.steps = steps
+        self.spans = spans  # (first group, last group, bytes, name) of each temporary
 
     @property
     def loops(self) -> str:
@@ -41,6 +43,7 @@ class Layout(NamedTuple):
     outputs: list[Array]
     returned: list[int]  # numbers of the outputs that are results, not written into an input
     commit: int | None  # the first step that writes into an input
+    spans: list[tuple[int, int, int, str]]  # (first turn, last turn, bytes, name) of the temporaries
 
 
 def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list[tuple],
@@ -57,7 +60,7 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     text = str(made.module)
     program = runtime.Program(text, descriptors, [(made.outputs[i].shape, numpy_dtype(made.outputs[i].dtype)) for i in made.returned])
     program.returned, program.strict = made.returned, made.commit is not None
-    program.stages = Stages(made.kernels, text, made.size)
+    program.stages = Stages(made.kernels, text, made.size, made.steps, made.spans)
     return program
 
 
@@ -100,6 +103,9 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None) -> Layo
             made = externals.EMIT[group.kind](module, f"step{number}", group, sources, buffers[group], bits)
             for name, size in made.scratch:
                 scratch.append((name, size, turn))
+            for step in made.steps:
+                step.note = described(step.function, group)
+            made.steps[-1].flops = flops(group)
             steps += made.steps
             continue
         if renamed:
@@ -115,10 +121,11 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None) -> Layo
         total = math.prod(n for _, n in kernel.rows) * sum(
             math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
         grain = -(-shape.items // PIECES) if total >= PARALLEL_WORK else shape.items
-        steps.append(runtime.Step(shape.kernel.name, places, shape.items, grain))
-    arena, size = arena_layout(planner, when, buffers, last_use, scratch)
+        steps.append(runtime.Step(shape.kernel.name, places, shape.items, grain, summary(kernel)))
+    spans = lifetimes(planner, when, buffers, last_use, scratch)
+    arena, size = arena_layout(spans)
     returned = [i for i, array in enumerate(outputs) if buffers[array] == f"out{i}"]
-    return Layout(module, kernels, steps, arena, size, outputs, returned, begins if writing < len(turns) else None)
+    return Layout(module, kernels, steps, arena, size, outputs, returned, begins if writing < len(turns) else None, spans)
 
 
 def canonical(kernel: Kernel) -> tuple[Kernel, list]:
@@ -187,12 +194,36 @@ def stored_source(arg: Array, buffers: dict[Array, str]) -> Source:
     return Source(buffers[seen.buffer], seen.shape, seen.dtype, seen.strides, seen.offset)
 
 
-def arena_layout(planner: fuse.Planner, when: dict[int, int], buffers: dict[Array, str], last_use: dict[Array, int],
-                 scratch: list[tuple[str, int, int]]) -> tuple[dict[str, int], int]:
-    """Offsets of the temporaries; two share memory when one's last reader comes before the other's writer."""
+def described(function: str, array: External) -> str:
+    """One line about a step of a product or the like."""
+    what = function.partition("_")[2] or array.kind
+    return f"{array.kind} {what}: " + " x ".join(str(list(arg.shape)) for arg in array.args) + f" -> {list(array.shape)}"
+
+
+def flops(array: External) -> int:
+    return 2 * array.size * array.args[0].shape[-1] if array.kind.startswith("matmul") else 0
+
+
+def summary(kernel: Kernel) -> str:
+    """One line about a kernel: its sizes, its reductions and its dearest scalar ops."""
+    inner = next((stage.loops for stage in kernel.stages if stage.loops), ())
+    size = " x ".join([str(n) for _, n in kernel.rows] + [f"({n})" for _, n in inner])
+    folds = [fold.op for stage in kernel.stages for fold in stage.folds]
+    called = {expr.op for expr in walk([root for stage in kernel.stages for root in stage.roots]) if isinstance(expr, Call)}
+    dear = sorted(called, key=lambda op: (-scalars.TABLE[op].cost, op))[:4]
+    return f"{size}: {', '.join(dict.fromkeys([*folds, *dear])) or 'copy'}"
+
+
+def lifetimes(planner: fuse.Planner, when: dict[int, int], buffers: dict[Array, str], last_use: dict[Array, int],
+              scratch: list[tuple[str, int, int]]) -> list[tuple[int, int, int, str]]:
+    """(first turn, last turn, bytes, name) of every temporary."""
     spans = [(when[planner.home[array]], last_use[array], math.prod(array.shape) * scalars.SIZE[array.dtype], name)
              for array, name in buffers.items() if name[0] == "t" and name[1:].isdigit()]
-    spans += [(number, number, size, name) for name, size, number in scratch]
+    return spans + [(number, number, size, name) for name, size, number in scratch]
+
+
+def arena_layout(spans: list[tuple[int, int, int, str]]) -> tuple[dict[str, int], int]:
+    """Offsets of the temporaries; two share memory when one's last reader comes before the other's writer."""
     placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
     offsets, total = {}, 0
     for first, last, size, name in sorted(spans, key=lambda span: (-span[2], span[0])):
@@ -207,5 +238,3 @@ def arena_layout(planner: fuse.Planner, when: dict[int, int], buffers: dict[Arra
         offsets[name] = start
         total = max(total, start + size)
     return offsets, total
-
-

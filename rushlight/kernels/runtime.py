@@ -97,10 +97,11 @@ class Step:
     A buffer is a name, or (name, offset in bytes).
     """
 
-    __slots__ = ("function", "buffers", "items", "grain")
+    __slots__ = ("function", "buffers", "items", "grain", "note", "flops")
 
-    def __init__(self, function: str, buffers: list[Any], items: int, grain: int):
+    def __init__(self, function: str, buffers: list[Any], items: int, grain: int, note: str = "", flops: int = 0):
         self.function, self.buffers, self.items, self.grain = function, buffers, items, grain
+        self.note, self.flops = note, flops  # what it does, for people
 
 
 def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
@@ -108,7 +109,8 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
     """`i64 entry(pool, state, table, arrays...)`: 0 done, i + 1 when input i does not fit the table, -1 out of memory, -2
     when an index was out of range.  Steps from number `commit` on write into inputs: they run only if no index was.
 
-    `state` is one word, the kept arena.  A caller that finds it taken allocates its own and leaves it behind if it can.
+    `state` is two words: the kept arena (a caller that finds it taken allocates its own and leaves it behind if it can), and
+    the address of one word a step that its time is added to, or 0.
     """
     pointer, i64 = Type("ptr"), Type("i64")
     names = [*inputs, *outputs, *arena]
@@ -158,7 +160,8 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
         fault = f.alloca(i64, 1, 8)
         f.store(f.i64(0), fault, 8)
         put(place["fault"], fault)
-    walk = steps_walker(module, f, the_pool, addresses, place, steps)
+    times = f.load(pointer, f.address(state, f.i64(1), "i64"), 8)
+    walk = steps_walker(module, f, the_pool, addresses, place, steps, times)
 
     def finish() -> None:
         if base is not None:
@@ -182,7 +185,8 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
         f.ret(f.i64(0))
 
 
-def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value, place: dict[str, int], steps: list[Step]) -> Any:
+def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value, place: dict[str, int], steps: list[Step],
+                 times: Value) -> Any:
     """Writes walks over a table of steps: a program of a thousand kernels has as small an entry as one of two."""
     pointer, i64 = Type("ptr"), Type("i64")
     if not steps:
@@ -200,8 +204,16 @@ def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value,
     touched = Value(f, module.table("step_buffers", "i64", buffers or [0]), pointer)
     frame = f.alloca(pointer, max(len(step.buffers) for step in steps) + 1, 16)
     parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
+    timed = f.emit(Type("i1"), f"icmp ne {times}, null")
+
+    def clock(s: Value, sign: int) -> None:
+        """Add the clock to a step's word, or take it off."""
+        at = f.address(times, s, "i64")
+        now = f.call("llvm.readcyclecounter", i64, declare=True)
+        f.store(f.load(i64, at, 8) + now * sign, at, 8)
 
     def run(s: Value) -> None:
+        f.when(timed, lambda: clock(s, -1))
         task = f.load(pointer, f.address(Value(f, "@step_functions", pointer), s, "ptr"), 8)
         row = f.address(described, s * 4, "i64")
         items, grain, first, count = (f.load(i64, f.address(row, f.i64(i), "i64"), 8) for i in range(4))
@@ -216,6 +228,7 @@ def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value,
         f.loop(f.i64(0), count, 1, fill)
         # `parallel` runs a task that is no more than one piece on the caller.
         f.do(f"call void {parallel.text}({the_pool}, {task}, {frame}, {items}, {grain})")
+        f.when(timed, lambda: clock(s, 1))
 
     return lambda first, last: f.loop(f.i64(first), f.i64(last), 1, run) if first < last else None
 
@@ -237,13 +250,15 @@ class IndexFault(IndexError):
 class Program:
     """A loaded native function over arrays."""
 
+    stages: Any  # program.Stages: what it was on its way
+
     def __init__(self, text: str, inputs: list[tuple[tuple, tuple, np.dtype]], outputs: list[tuple[tuple, np.dtype]]):
         self.inputs, self.outputs = inputs, outputs
         self.strict = False  # whether it writes into its inputs, which then must not be copied
         self.library = llvm.link(text + CHECK_IR, ("entry",))
         words = [word for shape, strides, dtype in inputs for word in expectation(shape, strides, dtype)]
         self._table = np.array(words or [0], np.int64)
-        self._state = np.zeros(1, np.int64)
+        self._state = np.zeros(2, np.int64)
         weakref.finalize(self, release, self._state)
         self._native = self.library.function(
             "entry", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
@@ -267,6 +282,11 @@ class Program:
             return outs
 
         return call
+
+    def time_steps(self, times: np.ndarray | None) -> None:
+        """Add the clock ticks of each step to `times` (int64, one word a step) from the next call on; None ends that."""
+        self._times = times  # kept alive as long as the program writes into it
+        self._state[1] = 0 if times is None else times.ctypes.data
 
     def transpose(self, orders: dict[int, tuple[int, ...]]) -> None:
         """Give results with their dims permuted, memory as it is."""

@@ -1,0 +1,38 @@
+"""The time and memory of compiled programs, step by step."""
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.diagnostics import memory_table, profile_kernels
+from rushlight.diagnostics.steps import programs
+from rushlight.kernels import llvm
+
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+
+
+def test_every_step_of_a_program_is_timed():
+    f = torch.compile(lambda x, w: torch.softmax(x @ w, -1))
+    x, w = torch.randn(64, 32), torch.randn(32, 48)
+    f(x, w), f(x, w)
+    with profile_kernels() as times:
+        f(x, w)
+    notes = [step.note for step in times.steps]
+    assert "matmul blocks: [64, 32] x [32, 48] -> [64, 48]" in notes and "64 x (48): amax, sum, exp, reciprocal" in " ".join(notes)
+    assert 0 < sum(step.seconds for step in times.steps) <= times.seconds * 1.5
+    assert sum(step.flops for step in times.steps) == 2 * 64 * 32 * 48
+    assert "Gflop/s" in str(times)
+    before = [step.seconds for step in times.steps]
+    f(x, w)
+    assert [step.seconds for step in times.steps] == before  # the switch is off again
+
+
+def test_the_arena_shares_memory_over_the_steps():
+    net = nn.Sequential(*[nn.Linear(64, 64) for _ in range(6)])
+    f = torch.compile(lambda x: net(x).exp())
+    x = torch.randn(64, 64)
+    with torch.no_grad():
+        f(x), f(x)
+    program = max(programs(), key=lambda found: len(found.stages.steps))
+    text = memory_table(program)
+    assert "bytes of arena for" in text
+    assert program.stages.arena < sum(span[2] for span in program.stages.spans)
