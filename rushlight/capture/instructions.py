@@ -218,7 +218,17 @@ def import_from(m, f, i):
     try:
         f.stack.append(m.getattr(module, i.value))
     except AttributeError:
-        raise ImportError(f"cannot import name {i.value!r} from {module.__name__!r}", name=module.__name__) from None
+        f.stack.append(import_again(module, i.value))
+
+
+def import_again(module, name: str) -> Any:
+    """What Python's own import finds, a submodule that is loaded but no attribute, or raises."""
+    scope: dict = {}
+    try:
+        exec(f"from {module.__name__} import {name} as found", scope)
+    except ImportError as error:
+        raise error.with_traceback(None) from None
+    return scope["found"]
 
 
 # -- operations ----------------------------------------------------------------------------------------------------------
@@ -441,11 +451,20 @@ def dict_update(m, f, i):
 @op("DICT_MERGE")
 def dict_merge(m, f, i):
     value = popped(m, f)
-    target = kept(m, f, i)
-    for key, item in m.mapping(value, "argument after ** must be a mapping").items():
+    target, below = kept(m, f, i), f.stack[-i.value - 2]
+    called = function_text(m.value(f.stack[-i.value - 3] if below is NULL else below))
+    for key, item in m.mapping(value, f"{called} argument after ** must be a mapping").items():
         if key in target:
-            raise TypeError(f"got multiple values for keyword argument '{key}'")
+            raise TypeError(f"{called} got multiple values for keyword argument '{key}'")
         target[key] = item
+
+
+def function_text(function: Any) -> str:
+    """How Python's messages name what is called."""
+    name, module = getattr(function, "__qualname__", None), getattr(function, "__module__", None)
+    if name is None:
+        return str(function)
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
 
 
 @op("UNPACK_SEQUENCE")

@@ -12,6 +12,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from .bytecode import Program, decode
+from .lines import adds_line
 
 
 class Missing:
@@ -175,11 +176,12 @@ class Machine:
 
     def unwind(self, frame: Frame, error: BaseException, handlers: list | None = None) -> None:
         """Go to the handler of the frame's current instruction, or raise on."""
+        if adds_line(frame.program.instructions[frame.pc], error, self.handled):
+            self.add_line(frame, error)
         if self.handled is not None and error.__context__ is None and error is not self.handled:
             error.__context__ = self.handled
         handler = frame.program.handlers[frame.pc] if frame.pc < len(frame.program.handlers) else None
         if handler is None:
-            self.escape(frame, error)
             raise error
         target, depth, lasti = handler
         del frame.stack[depth:]
@@ -188,8 +190,8 @@ class Machine:
         frame.stack.append(error)
         frame.pc = target
 
-    def escape(self, frame: Frame, error: BaseException) -> None:
-        """Called when an exception leaves a frame."""
+    def add_line(self, frame: Frame, error: BaseException) -> None:
+        """Called when an exception reaches a frame: its traceback gets the frame's line."""
 
     # -- generators --------------------------------------------------------------------------------------------------
 

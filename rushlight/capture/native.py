@@ -5,6 +5,7 @@ from typing import Any
 
 from . import control
 from .instructions import METHOD_NULL_FIRST, TABLE
+from .lines import call_while_handling, with_lines
 from .machine import NULL, Generator, Machine
 
 assert control  # its instructions enter the table when it is imported
@@ -71,9 +72,14 @@ class Defaults(Machine):
         return FunctionType(code, frame.globals, code.co_name, None, closure)
 
 
-
 class Native(Defaults):
     """Runs frames with Python's own operations: what is left when a frame cannot be captured from its middle on."""
+
+    def add_line(self, frame: Any, error: BaseException) -> None:
+        with_lines(error, (frame.where,))
+
+    def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        return function(*args, **kwargs) if self.handled is None else call_while_handling(self.handled, function, args, kwargs)
 
     def deliver(self, frame: Any, value: Any) -> None:
         """Give a frame that waits at a call the call's value."""

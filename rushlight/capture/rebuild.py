@@ -18,6 +18,7 @@ from ..core.size import Size
 from ..tensor import Tensor
 from .attributes import BUILTIN_METHOD
 from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
+from .lines import with_lines
 from .loading import IDENTITY, SCALARS, Pending, Uncapturable
 from .machine import NULL, Frame, Generator
 from .sources import Text, iterator_place
@@ -66,13 +67,14 @@ class Rebuild:
         self.tracer = tracer
         self.text = Text({"make_error": make_error, "set_slot": set_slot, "drop_slot": drop_slot, "make_iterator": make_iterator,
                           "make_function": make_function, "Cell": CellType, "MethodType": MethodType, "new": OBJECT_NEW,
-                          "make_generator": make_generator})
+                          "make_generator": make_generator, "with_lines": with_lines})
         self.lines = self.text.lines
         self.effects: list[str] = []
         self.outputs: dict[Any, int] = {}
         self.names: dict[int, str] = {}
         self.open: dict[int, list] = {}
         self.keep: list = []
+        self.raised: BaseException | None = None  # what the piece ends with: it gets its lines when it is raised
 
     def source(self, source: Any) -> str:
         return self.text.source(source, self.text.loads)
@@ -264,8 +266,16 @@ class Rebuild:
     def error(self, value: BaseException, kind: type) -> str:
         cause, context = value.__cause__, value.__context__
         args, state = self.name(tuple(value.args)), self.name(dict(vars(value)))
-        return self.bind(value, f"make_error({self.text.const(kind)}, {args}, {state}, {self.name(cause)}, {self.name(context)}, "
+        name = self.bind(value, f"make_error({self.text.const(kind)}, {args}, {state}, {self.name(cause)}, {self.name(context)}, "
                                 f"{value.__suppress_context__})")
+        if value is not self.raised and (trail := self.trail(value)):
+            self.lines.append(f"with_lines({name}, {self.text.const(trail)})")
+        return name
+
+    def trail(self, error: BaseException) -> tuple:
+        """The user's lines that the exception met."""
+        trail = self.tracer.trails.get(id(error))
+        return () if trail is None else tuple(trail.lines)
 
     def super(self, value: super, kind: type) -> str:
         return self.bind(value, f"super({self.name(value.__thisclass__)}, {self.name(value.__self__)})")
@@ -326,6 +336,9 @@ class Rebuild:
         for known in list(tracer.known.values()):
             if known.snapshot is not None and known.extra != "frozen":
                 self.container_effect(known)
+        for trail in tracer.trails.values():
+            if id(trail.error) in tracer.home and trail.error is not self.raised:
+                self.effects.append(f"with_lines({self.name(trail.error)}, {self.text.const(tuple(trail.lines))})")
         for target, written, how in list(tracer.attributes.values()):
             owner = self.name(target)
             for key, item in written.items():

@@ -20,7 +20,7 @@ from .answers import Answers
 from .attributes import find
 from .branches import CONTROL
 from .bytecode import VERSION
-from .lines import raise_at
+from .lines import history, raise_at, restore_history
 from .loading import Pending, Uncapturable
 from .machine import BINARY, NULL, Break, BreakReport, Frame, Restart
 from .modules import MODULES, no_hooks
@@ -38,6 +38,15 @@ PUSHES = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "COMPARE
 DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"})
 
 
+class Trail:
+    """The lines that an exception met, innermost first, and the op that raised it."""
+
+    __slots__ = ("error", "op", "lines")
+
+    def __init__(self, error: BaseException, op: str):
+        self.error, self.op, self.lines = error, op, []
+
+
 class Tracer(Answers):
     """The machine that captures."""
 
@@ -50,9 +59,7 @@ class Tracer(Answers):
         self.made_classes: dict[int, Any] = {}
         self.depth = self.followed = 0
         self.active: list[Frame] = []
-        self.last_error: BaseException | None = None
-        self.error_trail: list[tuple] = []
-        self.error_op = ""
+        self.trails: dict[int, Trail] = {}
         super().__init__(policy)
         self.resumed = point.function is None
 
@@ -147,12 +154,11 @@ class Tracer(Answers):
             frame.stack = frame.saved
         signal.frames.append(frame)
 
-    def unwind(self, frame: Frame, error: BaseException, handlers: Any = None) -> None:
-        if error is not self.last_error:
-            self.last_error, self.error_trail = error, []
-            self.error_op = frame.program.instructions[frame.pc].op
-        self.error_trail.append(frame.where)
-        super().unwind(frame, error, handlers)
+    def add_line(self, frame: Frame, error: BaseException) -> None:
+        trail = self.trails.get(id(error))
+        if trail is None:
+            trail = self.trails[id(error)] = Trail(error, frame.program.instructions[frame.pc].op)
+        trail.lines.append(frame.where)
 
     # -- the two ends of a piece -------------------------------------------------------------------------------------
 
@@ -208,8 +214,9 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
             except (Uncapturable, KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
-                if not (tracer.recorded_ops and tracer.last_error is error and tracer.error_op == "RAISE_VARARGS"):
-                    raise Raised(error, bool(tracer.recorded_ops), len(tracer.error_trail) == 1) from error
+                trail = tracer.trails.get(id(error)) or Trail(error, "")
+                if not (tracer.recorded_ops and trail.op == "RAISE_VARARGS"):
+                    raise Raised(error, bool(tracer.recorded_ops), len(trail.lines) == 1) from error
                 raised = error
             finally:
                 ended = present_modes()
@@ -228,8 +235,9 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
 def write_tail(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break | None, value: Any, raised: BaseException | None) -> list[str]:
     """How the piece ends: it raises, returns, or breaks."""
     if raised is not None:
-        trail = [where for where in tracer.error_trail if "/rushlight/capture/" not in where[0]]
-        return [f"raise_at({rebuild.name(raised)}, {rebuild.text.const(tuple(trail))})"]
+        rebuild.raised = raised
+        name = rebuild.name(raised)
+        return [f"raise_at({name}, {rebuild.text.const(rebuild.trail(raised))})"]
     if signal is None:
         return [f"return {rebuild.name(value)}"]
     return write_break(tracer, rebuild, point, signal)
@@ -367,11 +375,15 @@ def write_break(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break) -
     ways = [(resume(stack, pc), test) for stack, pc, test in ways(base)]
     run = f"r = {call}"
     if caught:
-        failure = resume(base, inner.pc, error=True)
         # `r` is the exception here: it is delivered at the instruction that raised it.
-        lines += ["try:", f" {run}", "except BaseException as caught_error:", " r = caught_error", f" return {failure}"]
+        failure = ["r = caught_error", f"return {resume(base, inner.pc, error=True)}"]
     else:
-        lines.append(run)
+        failure = [f"raise_at(caught_error, {rebuild.text.const(tuple(frame.where for frame in frames))})"]
+    lines += ["try:", f" {run}", "except BaseException as caught_error:", *(f" {line}" for line in failure)]
+    if handled is not None:  # what asks for the exception being handled finds it
+        name = rebuild.name(handled)
+        lines = [f"before = history({name})", "try:", f" raise {name}", "except BaseException:", f" restore_history({name}, before)",
+                 *(f" {line}" for line in lines)]
     for way, test in ways:
         lines.append(f"if {test}: return {way}" if test else f"return {way}")
     return lines
@@ -538,6 +550,6 @@ def import_name(name: str, scope: dict, level_names: Any, level: Any) -> Any:
 
 INPLACE = {op: f"INPLACE_OPERATORS[{op!r}]" for op in ("+=", "-=", "*=", "/=", "//=", "%=", "**=", "@=", "&=", "|=", "^=", "<<=", ">>=")}
 NAMES = {"END": END, "enter": enter, "leave": leave, "unpack": unpack, "import_name": import_name, "setitem": operator.setitem,
-         "delitem": operator.delitem}
+         "delitem": operator.delitem, "history": history, "restore_history": restore_history}
 LOADERS.update(NAMES)
 LOADERS["INPLACE_OPERATORS"] = BINARY

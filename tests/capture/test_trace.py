@@ -394,3 +394,29 @@ def test_a_function_made_inside_takes_the_name_that_wraps_gives_it():
             return torch.cos(y)
         return named(x), named.__name__, named.__wrapped__.__name__
     agree(f, (X,), (X,), graphs=1)
+
+
+def test_what_is_handled_is_seen_by_native_code_and_keeps_its_lines():
+    def f(x, kind):
+        y = torch.sin(x)
+        try:
+            try:
+                raise kind("first")
+            except KeyError as error:
+                torch._dynamo.graph_break()
+                shown = traceback.format_exc()
+                raise RuntimeError("second") from error
+        except RuntimeError as error:
+            kept = error
+        return y, shown, kept
+
+    for loops in (False, True):
+        with torch._dynamo.config.patch(break_in_loops=loops):
+            fast = torch.compile(f, backend="eager")
+            for kind in (KeyError, KeyError, type("Late", (KeyError,), {})):
+                (_, shown, kept), (_, want, other) = fast(X, kind), f(X, kind)
+                assert shown.splitlines()[-1] == want.splitlines()[-1] and shown.count("in f") == want.count("in f") == 1
+                for one, two in ((kept, other), (kept.__cause__, other.__cause__)):
+                    assert type(one) is type(two)
+                    assert [(e.name, e.lineno) for e in traceback.extract_tb(one.__traceback__)] == [
+                        (e.name, e.lineno) for e in traceback.extract_tb(two.__traceback__)]
