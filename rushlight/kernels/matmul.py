@@ -15,6 +15,7 @@ from .ir import Function, Module, Type, Value
 from .runtime import Step
 
 I64, POINTER = Type("i64"), Type("ptr")
+BAND = 16  # rows that packing reads at a time
 DEPTH = 256  # of K that one pass of the microkernel goes over
 PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
@@ -189,16 +190,26 @@ class Product:
         packed = f.load(POINTER, f.address(frame, f.i64(target), "ptr"), 8)
         panels, scalar = -(-extent // width), Type(self.element)
 
-        def panel(item: Value) -> None:
+        def places(item: Value) -> tuple[Value, Value, Value]:
+            """A panel's source, its place, and how many of its entries there are."""
             number = f.op("urem", item, f.i64(panels))
             start = self.batch_start(f, operand, f.op("udiv", item, f.i64(panels)))
-            base = f.address(source, start + number * (width * across), self.element)
-            to = f.address(packed, item * (width * shape.k), self.element)
             left = f.i64(extent) - number * width
-            present = (left < width).select(left, width) if extent % width else f.i64(width)
-            if across == 1:
-                self.copy_rows(f, base, to, along, width, present, extent % width != 0)
-                return
+            return (f.address(source, start + number * (width * across), self.element), f.address(packed, item * (width * shape.k), self.element),
+                    (left < width).select(left, width) if extent % width else f.i64(width))
+
+        if across == 1:
+            # Rows are read in the order in which they lie, a few at a time for all panels.
+            def some_rows(low: Value) -> None:
+                high = (low + BAND).below(shape.k)
+                f.loop(begin, end, 1, lambda item: self.copy_rows(f, *places(item), along, width, extent % width != 0, low, high))
+
+            f.loop(f.i64(0), f.i64(shape.k), BAND, some_rows)
+            f.ret()
+            return name
+
+        def panel(item: Value) -> None:
+            base, to, present = places(item)
 
             def scalar_block(low: Value, high: Value) -> None:
                 def entry(i: Value) -> None:
@@ -251,29 +262,35 @@ class Product:
                 else:
                     self.masked_store(f, value, place, self.mask(f, count))
 
-    def copy_rows(self, f: Function, base: Value, to: Value, along: int, width: int, present: Value, partial: bool) -> None:
-        """Rows that are contiguous in the source, a vector at a time."""
+    def copy_rows(self, f: Function, base: Value, to: Value, present: Value, along: int, width: int, partial: bool, low: Value,
+                  high: Value) -> None:
+        """Rows `low` to `high` of a panel, contiguous in the source, a vector at a time."""
         lanes = self.shape.lanes
         vector = Type(self.element, lanes)
         whole, rest = width // lanes, width % lanes
 
-        def row(k: Value) -> None:
+        def row(k: Value, last: bool) -> None:
             source, target = f.address(base, k * along, self.element), f.address(to, k * width, self.element)
             for j in range(whole + bool(rest)):
                 at = f.address(source, f.i64(j * lanes), self.element)
                 mask = None
                 if partial:
-                    mask = f.iota("i64", lanes) < f.splat(present - j * lanes, lanes)
+                    mask = f.iota("i64", lanes) < f.splat((present - j * lanes).below(width - j * lanes), lanes)
                 elif j == whole:
                     mask = self.mask(f, rest)
                 value = f.load(vector, at, self.size) if mask is None else self.masked_load(f, vector, at, mask)
                 into = f.address(target, f.i64(j * lanes), self.element)
-                if j == whole:
+                if j == whole and last:
                     self.masked_store(f, value, into, self.mask(f, rest))
                 else:
-                    f.store(value, into, self.size)
+                    f.store(value, into, self.size)  # what goes beyond this row, the next one overwrites
 
-        f.loop(f.i64(0), f.i64(self.shape.k), 1, row)
+        if not rest:
+            f.loop(low, high, 1, lambda k: row(k, False))
+            return
+        end = high.below(self.shape.k - 1)
+        f.loop(low, end, 1, lambda k: row(k, False))
+        f.loop(end, high, 1, lambda k: row(k, True))
 
     def batch_start(self, f: Function, operand: Operand, number: Value) -> Value:
         """The element offset of a batch entry."""
