@@ -23,7 +23,7 @@ from .tensor import Tensor
 __version__ = "0.1.0"
 is_grad_enabled, is_inference_mode_enabled = modes.grad_enabled, modes.inference_enabled
 inf, nan, pi, e, newaxis = ops.INF, ops.NAN, ops.PI, ops.E, None
-globals().update(ops.TORCH)
+globals().update(ops.TORCH.present())
 if os.environ.get("RUSHLIGHT_NUM_THREADS"):  # OpenBLAS reads OMP_NUM_THREADS itself, but not ours
     parallel.limit_blas(parallel.Threads.count)
 
@@ -53,12 +53,17 @@ NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
 
 
 def __getattr__(name):
+    if name in ops.TORCH:
+        globals()[name] = value = ops.TORCH[name]
+        return value
     if name in NAMES:
         value = getattr(importlib.import_module("." + NAMES[name], __name__), name)
         globals()[name] = value
         return value
     if name in MODULES:
         return importlib.import_module("." + name, __name__)
+    if name == "__all__":  # `import *`: what is loaded, and the ops that are not yet
+        return [name for name in {**globals(), **ops.TORCH} if not name.startswith("_") and name not in OWN]
     why = f": PyTorch has this module, Rushlight has not ({ABSENT[name]})" if name in ABSENT else near(name)
     raise AttributeError(f"module 'rushlight' has no attribute '{name}'{why}", name=name, obj=None)
 
@@ -66,7 +71,7 @@ def __getattr__(name):
 def near(name):
     """The hint for a mistyped name."""
     import difflib
-    close = difflib.get_close_matches(name, [*globals(), *NAMES, *MODULES], 1)
+    close = difflib.get_close_matches(name, [*globals(), *ops.TORCH, *NAMES, *MODULES], 1)
     return f". Did you mean: '{close[0]}'?" if close else ""
 
 
@@ -74,7 +79,7 @@ OWN = {"ABSENT", "MODULES", "NAMES", "OWN", "generate", "importlib", "near", "on
 
 
 def __dir__():
-    return sorted({*globals(), *NAMES, *MODULES} - OWN)
+    return sorted({*globals(), *ops.TORCH, *NAMES, *MODULES} - OWN)
 
 
 def is_tensor(obj):

@@ -1,14 +1,20 @@
-"""rushlight/tensor.pyi says what class Tensor has; after a change, `python tools/stubs.py` writes it anew."""
+"""Generated files: rushlight/tensor.pyi says what class Tensor has, rushlight/ops/index.py which family brings which names.
+
+After a change, `python tools/index.py` and `python tools/stubs.py` write them anew.
+"""
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_the_stub_is_up_to_date():
-    done = subprocess.run([sys.executable, str(ROOT / "tools" / "stubs.py"), "--check"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr or "run: python tools/stubs.py"
+@pytest.mark.parametrize("tool", ["index", "stubs"])
+def test_the_generated_file_is_up_to_date(tool):
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / f"{tool}.py"), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or f"run: python tools/{tool}.py"
 
 
 def test_the_stub_has_what_a_user_calls():

@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "rushlight" / "tensor.pyi"
 sys.path.insert(0, str(ROOT))
 
-import rushlight  # noqa: E402, F401  (attaches everything)
+from rushlight.ops import late  # noqa: E402
+
+late.load_all()  # attaches everything
 
 tensor = sys.modules["rushlight.tensor"]  # `rushlight.tensor` itself is the function
 

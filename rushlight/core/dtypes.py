@@ -5,7 +5,6 @@ them to float32, compute, and round once.
 """
 import builtins
 
-import ml_dtypes
 import numpy as np
 
 
@@ -21,13 +20,26 @@ class dtype:
                  "tensor_name", "fast", "fast_float", "numbers", "__weakref__")
 
     def __init__(self, name, numpy_dtype, category, tensor_name, native=True):
-        self.name, self.numpy, self.category, self.native = name, np.dtype(numpy_dtype), category, native
-        self.itemsize = self.numpy.itemsize
+        self.name, self.category, self.native = name, category, native
+        if numpy_dtype is None:  # bfloat16: see __getattr__
+            self.itemsize = 2
+        else:
+            self.numpy = np.dtype(numpy_dtype)
+            self.itemsize = self.numpy.itemsize
         self.is_floating_point, self.is_complex = category == FLOAT, category == COMPLEX
         self.is_signed = name not in ("bool", "uint8", "uint16", "uint32", "uint64")
         self.tensor_name, self.numbers = tensor_name, {}  # numbers: Python numbers as 0-d arrays, see ops/generate.py
         self.fast = native and category != COMPLEX  # NumPy's own arithmetic is PyTorch's: the straight-line path may run
         self.fast_float = native and category == FLOAT
+
+    def __getattr__(self, name):
+        if name != "numpy" or self.name != "bfloat16":
+            raise AttributeError(f"'torch.dtype' object has no attribute '{name}'")
+        import ml_dtypes  # loading it takes a tenth of NumPy's time: only who uses bfloat16 pays
+
+        self.numpy = np.dtype(ml_dtypes.bfloat16)
+        BY_NUMPY[self.numpy] = self
+        return self.numpy
 
     def __repr__(self):
         return "torch." + self.name
@@ -67,7 +79,7 @@ uint16 = dtype("uint16", np.uint16, INTEGER, "UInt16Tensor")
 uint32 = dtype("uint32", np.uint32, INTEGER, "UInt32Tensor")
 uint64 = dtype("uint64", np.uint64, INTEGER, "UInt64Tensor")
 float16 = dtype("float16", np.float16, FLOAT, "HalfTensor", native=False)
-bfloat16 = dtype("bfloat16", ml_dtypes.bfloat16, FLOAT, "BFloat16Tensor", native=False)
+bfloat16 = dtype("bfloat16", None, FLOAT, "BFloat16Tensor", native=False)
 float32 = dtype("float32", np.float32, FLOAT, "FloatTensor")
 float64 = dtype("float64", np.float64, FLOAT, "DoubleTensor")
 complex64 = dtype("complex64", np.complex64, COMPLEX, "ComplexFloatTensor")
@@ -80,7 +92,7 @@ COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
            "cfloat": complex64, "cdouble": complex128}
 BY_NAME = {d.name: d for d in ALL}
-BY_NUMPY = {d.numpy: d for d in ALL}
+BY_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}  # bfloat16 comes in on its first use
 PYTHON_TYPES = {builtins.bool: bool, builtins.int: int64, builtins.float: float32, complex: complex64}
 
 
@@ -95,6 +107,8 @@ def from_numpy(numpy_dtype):
     try:
         return BY_NUMPY[numpy_dtype]
     except KeyError:
+        if numpy_dtype.name == "bfloat16" and numpy_dtype == bfloat16.numpy:  # an array that somebody else made
+            return bfloat16
         swapped = BY_NUMPY.get(numpy_dtype.newbyteorder("="))
         if swapped is not None:
             raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte "
@@ -129,11 +143,16 @@ class finfo(Info):
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo' "
                             f"{from_default.name}")
         real = from_default.to_real()
-        info = ml_dtypes.finfo(real.numpy) if real is bfloat16 else np.finfo(real.numpy)
+        info = bfloat16_limits() if real is bfloat16 else np.finfo(real.numpy)
         self.bits, self.dtype = real.itemsize * 8, real.name
         self.eps, self.max, self.min = builtins.float(info.eps), builtins.float(info.max), builtins.float(info.min)
         self.tiny = self.smallest_normal = builtins.float(info.smallest_normal)
         self.resolution = builtins.float(f"{info.resolution:g}")
+
+
+def bfloat16_limits():
+    import ml_dtypes
+    return ml_dtypes.finfo(ml_dtypes.bfloat16)
 
 
 class iinfo(Info):

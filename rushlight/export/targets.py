@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import ops
 from ..func.control import cond, while_loop
+from ..ops import late
 from ..ops.record import REGISTRY
 from ..tensor import Tensor
 from .program import check_true, gradients, switch_mode
@@ -23,7 +24,7 @@ REFUSED = frozenset(
     "backward register_hook register_post_accumulate_grad_hook retain_grad share_memory_ data_ptr const_data_ptr storage untyped_storage set_ "
     "apply_ map_ numpy tolist item from_numpy frombuffer from_dlpack from_file asarray as_subclass new save load manual_seed seed "
     "set_rng_state get_rng_state initial_seed __reduce__ __reduce_ex__ __setstate__ __init__ __new__ __dlpack__ __array__ storage_offset "
-    "publish write_in_place in_place implicit_dim module_load to_dlpack UntypedStorage TypedStorage is_storage type get_device".split())
+    "module_load to_dlpack UntypedStorage TypedStorage is_storage type get_device".split())
 PLACES: dict[str, dict[str, Any]] = {}
 NAMES: dict[int, str] = {}
 
@@ -38,11 +39,12 @@ def get_attribute(value: Any, name: str) -> Any:
 def tables() -> dict[str, dict[str, Any]]:
     """Place -> name -> function."""
     if not PLACES:
+        late.load_all()
         methods = {}
         for kind in reversed(Tensor.__mro__[:-1]):
             methods.update({name: value for name, value in vars(kind).items() if callable(value) and not name.startswith("_")})
         PLACES.update(
-            torch=public(ops.TORCH), nn=public(vars(ops.functional)), linalg=public(ops.LINALG), special=public(ops.SPECIAL),
+            torch=public(ops.TORCH), nn=public({name: value for name, value in ops.FUNCTIONAL.items() if not name.startswith("_")}), linalg=public(ops.LINALG), special=public(ops.SPECIAL),
             fft=public(ops.FFT), Tensor=public(methods),
             op=public({name: record.function for name, record in REGISTRY.items()}),
             operator={name: getattr(operator, name) for name in OPERATORS},

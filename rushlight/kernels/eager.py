@@ -187,6 +187,7 @@ ORIGINAL: dict[str, Any] = {}  # backward kernels on ndarrays, as ops/ made them
 
 def replace_backward(name: str) -> None:
     """Let a named backward of the raw rules ask for a kernel."""
+    record.REGISTRY.get(name)  # so that its family is loaded
     original = ORIGINAL[name] = record.RAW[name]
 
     def backward(g: Any, *rest: Any) -> Any:
@@ -204,5 +205,5 @@ def install() -> None:
     generate.NAMES["on_all_cores"] = run
     generate.NAMES["LARGE"] = LARGE
     for name in ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward"):
-        if name in record.RAW and name not in ORIGINAL:
+        if name not in ORIGINAL and name in record.REGISTRY:
             replace_backward(name)

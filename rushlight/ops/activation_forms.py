@@ -13,10 +13,13 @@ from .activation import (
     _silu,
     _softplus,
     floats_only,
+    relu,
     sigmoid_kernel,
+    threshold,
     unary,
 )
 from .arguments import need_tensors
+from .attach import in_place, publish
 from .dispatch import inplace as write_in_place
 from .record import composite, pointwise, primitive
 
@@ -273,3 +276,9 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
         return write_in_place(_rrelu, input, (noise,), {}) if inplace else _rrelu(input, noise)
     slope = (lower + upper) / 2
     return write_in_place(_rrelu_fixed, input, (slope,), {}) if inplace else _rrelu_fixed(input, slope)
+
+
+for _function in (relu, celu, selu, rrelu, threshold):
+    publish("torch", _function.__name__ + "_", in_place(_function.__name__, _function))
+for _function in (elu, hardtanh, leaky_relu):
+    publish("nn", _function.__name__ + "_", in_place(_function.__name__, _function))

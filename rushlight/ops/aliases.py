@@ -1,46 +1,20 @@
-"""Second names: PyTorch's aliases of ops, in-place ops as functions, and small attributes of tensors.
-
-Imported last, when every op is in its place.
-"""
+"""Small attributes of tensors, and what has no better place."""
 import numpy as np
 
 from ..core import dtypes, layouts
 from ..core.size import Size
 from ..core.size import broadcast_shapes as joint_shape
 from ..tensor import Tensor, wrap
-from .attach import TORCH, attach
+from .attach import TORCH
 from .convert import cast
 from .dispatch import scalar_name
+from .pointwise import div
 from .record import composite
 
-ALIASES = {"absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2",
-           "arctanh": "atanh", "clip": "clamp", "divide": "div", "true_divide": "div", "fix": "trunc", "greater": "gt", "greater_equal": "ge",
-           "less": "lt", "less_equal": "le", "multiply": "mul", "negative": "neg", "not_equal": "ne", "subtract": "sub"}
-
-for _alias, _name in ALIASES.items():
-    TORCH[_alias] = TORCH[_name]
-    setattr(Tensor, _alias, getattr(Tensor, _name))
-    if hasattr(Tensor, _name + "_"):
-        setattr(Tensor, _alias + "_", getattr(Tensor, _name + "_"))
-
-AS_FUNCTIONS = ("abs absolute acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip "
-                "conj_physical cos cosh deg2rad detach erf erfc exp exp2 expm1 fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg "
-                "negative rad2deg reciprocal round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc xlogy as_strided").split()
-for _name in AS_FUNCTIONS:
-    if hasattr(Tensor, _name + "_"):
-        TORCH[_name + "_"] = getattr(Tensor, _name + "_")
-
-AS_PROPERTIES_OF_TORCH = ("detach is_conj is_neg is_inference is_signed get_device").split()
-for _name in AS_PROPERTIES_OF_TORCH:
+for _name in "detach detach_ is_conj is_neg is_inference is_signed get_device".split():  # methods that torch has as functions
     TORCH[_name] = getattr(Tensor, _name)
 
 
-def publish(function):
-    attach(function.op_record)
-    return function
-
-
-@publish
 @composite("torch")
 def broadcast_shapes(*shapes):
     """The shape that shapes (tuples or ints) broadcast to.
@@ -57,7 +31,6 @@ def broadcast_shapes(*shapes):
                            f"Attempting to broadcast a dimension: {error}") from None
 
 
-@publish
 @composite("torch method out")
 def float_power(input, exponent, *, out=None):
     """input ** exponent in float64 (complex128 for complex numbers).
@@ -75,7 +48,6 @@ def float_power(input, exponent, *, out=None):
     return result if out is None else out.copy_checked(result)
 
 
-@publish
 @composite("method")
 def float_power_(input, exponent):
     """In-place version of `float_power`; only for float64 and complex128.
@@ -92,7 +64,6 @@ def float_power_(input, exponent):
     return input.pow_(exponent)
 
 
-@publish
 @composite("method")
 def fill_diagonal_(input, fill_value, wrap=False):
     """Fill the main diagonal (of all dims at once) with one value; wrap goes on in tall matrices.
@@ -123,7 +94,6 @@ def sum_of(numbers):
     return sum(numbers)
 
 
-@publish
 @composite("method")
 def map2_(input, x, y, callable):
     """Replace each element by what a Python function makes of it and of two other tensors' elements; slow.
@@ -156,7 +126,7 @@ Tensor.to_dense, Tensor.share_memory_ = itself, itself
 Tensor.is_ipu = Tensor.is_maia = Tensor.is_mtia = Tensor.is_xla = False
 Tensor.__long__, Tensor.__nonzero__ = Tensor.__int__, Tensor.__bool__
 Tensor.__reversed__ = lambda self: self.flip(tuple(range(self.ndim))) if self.ndim else self
-Tensor.__div__ = Tensor.div
+Tensor.__div__ = div
 Tensor.const_data_ptr = Tensor.data_ptr
 TORCH["is_storage"] = lambda obj: type(obj).__name__ in ("UntypedStorage", "TypedStorage")
 

@@ -226,12 +226,12 @@ def kept(name, rows, columns, diagonal):
     return (small_triangle if rows * columns <= 1 << 16 else small_triangle.__wrapped__)(name, rows, columns, diagonal)
 
 
-ZERO = {dtype.numpy: np.zeros((), dtype.numpy) for dtype in dtypes.ALL}
+ZERO = {dtype: np.zeros((), dtype) for dtype in dtypes.BY_NUMPY}
 
 
 def triangle(name, cut):
     def _cut(input, diagonal):
-        return np.where(kept(name, input.shape[-2], input.shape[-1], diagonal), input, ZERO[input.dtype])
+        return np.where(kept(name, input.shape[-2], input.shape[-1], diagonal), input, ZERO.get(input.dtype, 0))
     _cut.__name__ = f"_{name}"
     rules = {"tril": lambda g, diagonal: _tril(g, diagonal), "triu": lambda g, diagonal: _triu(g, diagonal)}
     kernel = primitive(grad=dict(input=rules[name]), where="", node=f"{name.capitalize()}Backward0", family="pointwise_scalar")(_cut)

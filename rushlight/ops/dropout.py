@@ -7,6 +7,7 @@ from ..core import dtypes
 from ..core.sampling import bernoulli_, dropout_mask
 from ..tensor import Tensor, wrap
 from .arguments import need_tensors
+from .attach import publish
 from .dispatch import inplace as write_in_place
 from .record import composite, primitive
 
@@ -72,7 +73,7 @@ def alpha_dropped(input, p, train, inplace, by_channel=False):
 
 
 def torch_form(name, kind, by_channel):
-    """The torch-level function `name(input, p, train)` and its in-place form."""
+    """Publish the torch-level function `name(input, p, train)` and its in-place form."""
     def function(input, p, train):
         return kind(input, p, train, False, by_channel)
 
@@ -87,11 +88,14 @@ def torch_form(name, kind, by_channel):
     tensor([[1., 1.]])
     """
     in_place.__doc__ = f"In-place version of `{name}`; returns the tensor itself."
-    return {name: function, name + "_": in_place}
+    publish("torch", name, function)
+    publish("torch", name + "_", in_place)
 
 
-TORCH_FORMS = (torch_form("dropout", dropped, False) | torch_form("feature_dropout", dropped, True)
-               | torch_form("alpha_dropout", alpha_dropped, False) | torch_form("feature_alpha_dropout", alpha_dropped, True))
+torch_form("dropout", dropped, False)
+torch_form("feature_dropout", dropped, True)
+torch_form("alpha_dropout", alpha_dropped, False)
+torch_form("feature_alpha_dropout", alpha_dropped, True)
 
 
 @composite("nn")

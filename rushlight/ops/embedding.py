@@ -4,6 +4,7 @@ import numpy as np
 from ..core import dtypes
 from ..tensor import Tensor, bump
 from .arguments import need_tensors
+from .attach import publish
 from .creation import arange
 from .record import composite, primitive
 
@@ -120,6 +121,9 @@ def torch_embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, s
         raise RuntimeError("'weight' must be 2-D")
     check_indices("embedding", indices)
     return _embedding(weight, indices, padding_idx, scale_grad_by_freq)
+
+
+publish("torch", "embedding", torch_embedding)
 
 
 # Bags: sums, means or maxima of rows.

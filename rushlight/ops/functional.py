@@ -1,19 +1,11 @@
 """rushlight.nn.functional: everything of PyTorch's, from the op records, and the forms that differ from the torch-level ones.
 
-The names are set by `publish`, once all ops are recorded.  Read `SHARED` first.
+Families that are not loaded yet come in by `__getattr__`.
 """
-import difflib
-
-from .attach import FUNCTIONAL, TORCH
+from . import activation
+from . import softmax as plain
+from .attach import FUNCTIONAL, publish
 from .dispatch import inplace as write_in_place
-from .patches import unfold
-from .softmax import implicit_dim
-from .torch_forms import FORMS, FUNCTIONAL_FORMS
-
-# Torch-level functions that nn.functional has under the same name and signature.
-SHARED = ("sigmoid tanh prelu hardshrink celu_ selu_ rrelu_ threshold_ relu_ adaptive_avg_pool1d avg_pool1d bilinear conv1d conv2d conv3d "
-          "conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d channel_shuffle native_channel_shuffle cosine_similarity "
-          "pairwise_distance pdist pixel_shuffle pixel_unshuffle").split()
 
 
 def relu(input, inplace=False):
@@ -23,7 +15,7 @@ def relu(input, inplace=False):
     >>> torch.nn.functional.relu(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    return input.relu_() if inplace else plain_relu(input)
+    return input.relu_() if inplace else activation.relu(input)
 
 
 def threshold(input, threshold, value, inplace=False):
@@ -33,8 +25,8 @@ def threshold(input, threshold, value, inplace=False):
     >>> torch.nn.functional.threshold(torch.tensor([0.5, 2.0]), 1, -1)
     tensor([-1.,  2.])
     """
-    plain = TORCH["threshold"]
-    return write_in_place(plain, input, (threshold, value), {}) if inplace else plain(input, threshold, value)
+    function = activation.threshold
+    return write_in_place(function, input, (threshold, value), {}) if inplace else function(input, threshold, value)
 
 
 def softmax(input, dim=None, _stacklevel=3, dtype=None):
@@ -45,8 +37,8 @@ def softmax(input, dim=None, _stacklevel=3, dtype=None):
     tensor([0.5000, 0.5000])
     """
     if dim is None:
-        dim = implicit_dim("softmax", input.ndim)
-    return TORCH["softmax"](input, dim, dtype)
+        dim = plain.implicit_dim("softmax", input.ndim)
+    return plain.softmax(input, dim, dtype)
 
 
 def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
@@ -57,37 +49,23 @@ def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
     tensor([-0.6931, -0.6931])
     """
     if dim is None:
-        dim = implicit_dim("log_softmax", input.ndim)
-    return TORCH["log_softmax"](input, dim, dtype)
+        dim = plain.implicit_dim("log_softmax", input.ndim)
+    return plain.log_softmax(input, dim, dtype)
 
 
-def in_place(name, plain):
-    """`name_(input, ...)` of nn.functional."""
-    def function(input, *args, **kwargs):
-        return write_in_place(plain, input, args, kwargs)
-    function.__name__ = function.__qualname__ = name + "_"
-    function.__doc__ = f"In-place version of `{name}`; returns the tensor itself."
-    return function
-
-
-def publish():
-    """Fill this module and the `nn` namespace from the records; torch gets the in-place forms it has too."""
-    global plain_relu
-    plain_relu = TORCH["relu"]
-    FUNCTIONAL.update(relu=relu, threshold=threshold, softmax=softmax, log_softmax=log_softmax, unfold=unfold)
-    TORCH.update(FORMS)
-    FUNCTIONAL.update(FUNCTIONAL_FORMS)
-    for name in "relu celu selu rrelu threshold".split():
-        TORCH[name + "_"] = in_place(name, TORCH[name])
-    for name in "elu hardtanh leaky_relu".split():
-        FUNCTIONAL[name + "_"] = in_place(name, FUNCTIONAL[name])
-    for name in SHARED:
-        if name in TORCH:
-            FUNCTIONAL.setdefault(name, TORCH[name])
-    globals().update((name, function) for name, function in FUNCTIONAL.items() if not name.startswith("_"))
+for _function in (relu, threshold, softmax, log_softmax):
+    publish("nn", _function.__name__, _function)
+# The names that are loaded; __getattr__ finds the others.
+globals().update((_name, _function) for _name, _function in FUNCTIONAL.present() if not _name.startswith("_"))
 
 
 def __getattr__(name):
+    if name in FUNCTIONAL:
+        globals()[name] = function = FUNCTIONAL[name]
+        return function
+    if name == "__all__":  # `import *`
+        return __dir__()
+    import difflib
     near = difflib.get_close_matches(name, FUNCTIONAL, 1)
     hint = f". Did you mean: '{near[0]}'?" if near else ""
     raise AttributeError(f"module 'rushlight.nn.functional' has no attribute '{name}'{hint}")

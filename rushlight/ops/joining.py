@@ -182,6 +182,9 @@ def stack(tensors, dim=0, *, out=None):
     return result if out is None else out.copy_checked(result)
 
 
+Tensor._stacked = staticmethod(stack)  # for the rows below, which cannot import ops
+
+
 def raised(name, tensors, ndim):
     """The tensors with at least `ndim` dims, as NumPy's atleast functions place them."""
     if not isinstance(tensors, (list, tuple)):

@@ -8,6 +8,7 @@ from ..core import dtypes
 from ..core.size import product
 from ..tensor import Tensor, bump
 from .arguments import need_tensors
+from .attach import publish
 from .creation import zeros
 from .joining import cat
 from .linear import ONES
@@ -371,6 +372,9 @@ def torch_batch_norm(input, weight, bias, running_mean, running_var, training, m
     if training:
         return trained_norm(input, running_mean, running_var, weight, bias, momentum, eps)
     return _fixed_norm(input, weight, bias, running_mean, running_var, eps)
+
+
+publish("torch", "batch_norm", torch_batch_norm)
 
 
 @composite("nn")

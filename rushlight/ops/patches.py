@@ -3,6 +3,7 @@ import numpy as np
 
 from ..core.size import product
 from .arguments import need_tensors, whole_numbers
+from .attach import publish
 from .convolution import output_size, padded, tap_slices, taps, windows
 from .record import composite, primitive
 
@@ -70,6 +71,9 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     if input.ndim == 3:
         return _im2col(input.unsqueeze(0), kernel, spread, around, steps).squeeze(0)
     return _im2col(input, kernel, spread, around, steps)
+
+
+publish("nn", "unfold", unfold)
 
 
 @composite("nn")

@@ -19,14 +19,15 @@ import types
 
 from ..autograd.node import deliver, presenters
 from ..tensor import OutputEdge, Parameter, Tensor, asarray
-from . import generate, presented
+from . import generate, late, presented
 
 # The names a rule sees when it runs on ndarrays, among them what generated `apply` functions need.
 RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "Parameter": Parameter, "OutputEdge": OutputEdge,
        "asarray": asarray, "deliver": deliver, "unbroadcast": generate.unbroadcast, "sum_to": generate.sum_to}
 OPS = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules"}  # the names it sees when it runs on Tensors
 PYTHON = frozenset(("min", "max", "any", "all"))  # in rules and inner composites these are Python's, on sizes; the ops are amin, amax
-REGISTRY = {}  # name -> Op or Composite, in order of definition
+REGISTRY = late.Late("op")  # name -> Op or Composite, in order of definition
+entered = []  # called with each new record: attach.py publishes it
 
 
 class Op:
@@ -98,7 +99,11 @@ def rebind(function, namespace):
     if function.__closure__:
         raise TypeError(f"a rule may not close over variables: {function.__qualname__} uses {function.__code__.co_freevars}")
     for name in names_used(function.__code__):
-        if name not in namespace and name in function.__globals__ and not hasattr(function.__globals__[name], "op_record"):
+        if name in namespace:
+            continue
+        if name in REGISTRY.where and name not in PYTHON:
+            namespace[name] = late.function(name, namespace)
+        elif name in function.__globals__ and not hasattr(function.__globals__[name], "op_record"):
             namespace[name] = function.__globals__[name]  # an op of that name, made later, takes the place of a plain function
     copy = types.FunctionType(function.__code__, namespace, function.__name__, function.__defaults__)
     copy.__kwdefaults__ = function.__kwdefaults__
@@ -116,7 +121,7 @@ def names_used(code):
 
 def enter(record, raw):
     """Note a record and what its name means in rules."""
-    if record.name in REGISTRY:
+    if dict.__contains__(REGISTRY, record.name):
         raise TypeError(f"two ops are named {record.name}")
     if record.kind == "op":
         record.function = generate.stub(record)
@@ -126,7 +131,13 @@ def enter(record, raw):
     if record.name not in PYTHON:
         RAW[record.name], OPS[record.name] = raw, function
     record.function.op_record = function.op_record = record
+    announce(record)
     return function
+
+
+def announce(record):
+    for listener in entered:
+        listener(record)
 
 
 def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,
@@ -180,5 +191,6 @@ def apart(name, where="torch"):
     def make(function):
         function.__name__ = function.__qualname__ = name
         REGISTRY[f"{where.split()[0]}.{name}"] = function.op_record = Composite(function, where)
+        announce(function.op_record)
         return function
     return make

@@ -10,6 +10,7 @@ import numpy as np
 from ..autograd.node import alias as same_history
 from ..core.size import infer_size, product, sizes_from, wrap_dim
 from ..tensor import Tensor, bump, storage_array
+from .attach import publish
 from .complex import conj
 from .convert import _clone
 from .dispatch import check_inplace
@@ -348,6 +349,7 @@ def view_in_place(name, function):
 for _name, _function in (("t_", t), ("transpose_", transpose), ("swapaxes_", swapaxes), ("swapdims_", swapdims), ("squeeze_", squeeze),
                          ("unsqueeze_", unsqueeze), ("as_strided_", as_strided)):
     view_in_place(_name, _function)
+publish("torch", "as_strided_", Tensor.as_strided_)
 
 
 @composite("method")

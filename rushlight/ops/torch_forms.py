@@ -1,19 +1,15 @@
-"""Functions that torch has beside nn.functional's, with another order of arguments, or reductions as numbers.
-
-`FORMS` maps the torch-level names, `FUNCTIONAL_FORMS` those of nn.functional that only fix an argument.
-"""
+"""Functions that torch has beside nn.functional's, with another order of arguments, or reductions as numbers."""
 from functools import wraps
 
-from . import adaptive_pooling, ctc, dropout, embedding, loss, margin_loss, normalization, pooling
+from . import adaptive_pooling, ctc, dropout, loss, margin_loss, normalization, pooling
+from .attach import publish
 from .convolution import _conv_transpose, _convolution
 
 REDUCTIONS = ("none", "mean", "sum")
-FORMS = {**dropout.TORCH_FORMS, "batch_norm": normalization.torch_batch_norm, "embedding": embedding.torch_embedding}
-FUNCTIONAL_FORMS = {}
 
 
 def form(function):
-    FORMS[function.__name__] = function
+    publish("torch", function.__name__, function)
     return function
 
 
@@ -36,9 +32,12 @@ def with_indices(function):
 for _function in (pooling.max_pool1d, pooling.max_pool2d, pooling.max_pool3d, adaptive_pooling.adaptive_max_pool1d,
                   adaptive_pooling.adaptive_max_pool2d, adaptive_pooling.adaptive_max_pool3d, adaptive_pooling.fractional_max_pool2d,
                   adaptive_pooling.fractional_max_pool3d):
-    FUNCTIONAL_FORMS[_function.__name__ + "_with_indices"] = with_indices(_function)
-FORMS["max_pool1d_with_indices"] = FUNCTIONAL_FORMS["max_pool1d_with_indices"]
-FORMS["adaptive_max_pool1d"] = FUNCTIONAL_FORMS["adaptive_max_pool1d_with_indices"]
+    _form = with_indices(_function)
+    publish("nn", _form.__name__, _form)
+    if _function is pooling.max_pool1d:
+        publish("torch", "max_pool1d_with_indices", _form)
+    elif _function is adaptive_pooling.adaptive_max_pool1d:
+        publish("torch", "adaptive_max_pool1d", _form)
 
 
 @form
