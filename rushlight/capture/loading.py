@@ -55,6 +55,7 @@ SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), ty
 IDENTITY = (type, types.BuiltinFunctionType, ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType,
             types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtypes.dtype,
             type(devices.CPU), enum.Enum, types.GenericAlias, types.UnionType, types.MethodWrapperType)
+DEVICE = type(devices.CPU)
 PLAIN_DICTS = ("Registry", "HookTable")
 
 
@@ -112,7 +113,10 @@ class Loader(Defaults):
             if isinstance(raw, (types.BuiltinFunctionType, types.MethodWrapperType)) and isinstance(
                     raw.__self__, (list, dict, set, tuple, str, bytes, int, float, collections.deque)):
                 return self.load_bound(source, raw)
-            self.guards.add("identity", source, "{v} is {0}", raw)
+            if kind is DEVICE:
+                self.guards.add("constant", source, "type({v}) is {0} and {v} == {1}", DEVICE, raw, words=f"{source.name} == {raw!r}")
+            else:
+                self.guards.add("identity", source, "{v} is {0}", raw)
             return raw
         loader = LOAD.get(kind)
         if loader is None:

@@ -117,6 +117,8 @@ class Operations(Attributes):
     def format_percent(self, left: str, right: Any) -> str:
         right = self.resolve(right)
         for item in right if isinstance(right, tuple) else (right,):
+            if self.is_symbol(item):
+                self.policy.on_label(item)
             self.check_shown(item)
         return left % right
 

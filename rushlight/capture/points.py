@@ -4,6 +4,7 @@ A `Point` is static: programs, positions, and which slot holds which root.  The 
 run.  `Points` makes each place once per compiled function, so that all ways that lead there share its entries.
 """
 
+import collections
 from typing import Any
 
 from .bytecode import Program
@@ -34,17 +35,19 @@ class Continue:
 class Point:
     """A place to begin, with what has been translated from there."""
 
-    __slots__ = ("points", "frames", "names", "error", "handled", "entries", "state", "function", "history", "skipped", "failures")
+    __slots__ = ("points", "frames", "names", "error", "handled", "entries", "state", "function", "history", "skipped", "failures", "idle",
+                 "labels")
 
     def __init__(self, points: "Points", frames: tuple, names: list[str], error: int | None = None, handled: int | None = None):
         self.points, self.frames, self.names = points, frames, names
         self.error, self.handled = error, handled
         self.entries: list = []
         self.history: dict = {}
+        self.labels: collections.Counter = collections.Counter()  # sizes that went into a text, and how often each came
         self.state: Any = None
         self.function: Any = None  # for the start of a function: the function itself
         self.skipped = False
-        self.failures = 0
+        self.failures = self.idle = 0
 
     @property
     def where(self) -> tuple[str, int, str]:
@@ -63,6 +66,7 @@ class Points:
 
     def __init__(self) -> None:
         self.found: dict[tuple, Point] = {}
+        self.graphs: dict[tuple, tuple] = {}  # what is compiled already, see `compile/sharing.py`
         self.start: Point | None = None
 
     def at(self, frames: tuple, names: list[str], error: int | None, handled: int | None) -> Point:

@@ -75,6 +75,7 @@ class Rebuild:
         self.open: dict[int, list] = {}
         self.keep: list = []
         self.raised: BaseException | None = None  # what the piece ends with: it gets its lines when it is raised
+        self.sizes_only = False  # a piece without ops gives sizes that vary as results of its graph, as PyTorch does
 
     def source(self, source: Any) -> str:
         return self.text.source(source, self.text.loads)
@@ -102,6 +103,10 @@ class Rebuild:
         return self.build(value, kind)
 
     def symbol(self, value: Any) -> str:
+        source = self.tracer.symbol_source(value)
+        if source is not None and source.kind == "shape" and self.sizes_only:
+            at = self.outputs.setdefault(self.tracer.symbol_node(value), len(self.outputs))
+            return f"o[{at}]"
         return self.tracer.symbol_text(value, self)
 
     def tensor(self, value: Traced) -> str:

@@ -19,7 +19,7 @@ from ..graph import map_nodes
 from ..tensor import Tensor, wrap
 from .machine import Break
 from .sources import Source
-from .tensors import Tensors, Traced, changes, public_name, set_mode
+from .tensors import FACTS, Tensors, Traced, changes, public_name, set_mode
 
 TEXT = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "floordiv": "({} // {})", "truediv": "({} / {})", "mod": "({} % {})",
         "pow": "({} ** {})", "lshift": "({} << {})", "rshift": "({} >> {})", "neg": "(-{})", "abs": "abs({})", "and_": "({} & {})",
@@ -36,10 +36,11 @@ class Symbol:
     So are a comparison that is only returned, and a text that only an exception keeps (see `answers.py`).
     """
 
-    __slots__ = ("tracer", "expression", "hint", "fixed")
+    __slots__ = ("tracer", "expression", "hint", "fixed", "soft")
 
     def __init__(self, tracer: Any, expression: tuple, hint: Any):
         self.tracer, self.expression, self.hint, self.fixed = tracer, expression, hint, False
+        self.soft = False  # nobody has seen it vary: fixed where following it would cost more than a look
 
     def __hash__(self) -> int:
         return hash(self.concrete())
@@ -133,6 +134,7 @@ class Shapes(Tensors):
         symbol = self.symbols.get(source)
         if symbol is None:
             symbol = self.symbols[source] = Symbol(self, ("source", source), raw)
+            self.policy.any_dynamic |= type(raw) is int
             if source.kind == "number":
                 pass
             elif source.kind != "shape":
@@ -281,6 +283,9 @@ class Shapes(Tensors):
         if value.source is not None and value.real is not None and hints == value.real._array.shape:
             dynamic = self.policy.dynamic_dims(self, value.source, value.real)
             return tuple(self.size_symbol(value, at) if at in dynamic else size for at, size in enumerate(hints))
+        for symbol in self.symbols.values():
+            if symbol.soft and type(symbol.hint) is int and ("source", id(symbol.expression[1])) in self.symbol_nodes:
+                symbol.concrete()
         if not self.all_symbols():
             return hints
         known = self.sizes.get(value.node)
@@ -294,7 +299,7 @@ class Shapes(Tensors):
             if type(item) is Traced and item.source is not None:
                 for dim in self.policy.dynamic_dims(self, item.source, item.real):
                     self.size_symbol(item, dim)
-        return [symbol for symbol in self.symbols.values() if not symbol.fixed and type(symbol.hint) is int]
+        return [symbol for symbol in self.symbols.values() if not symbol.fixed and not symbol.soft and type(symbol.hint) is int]
 
     def size_expression(self, value: Traced, dim: int, size: int) -> Any:
         """The size as a polynomial of the symbols, found from running the graph at other sizes; else it is fixed."""
@@ -440,6 +445,8 @@ class Shapes(Tensors):
             number = self.input_number(self.value(args[0]))
             if number is not None:
                 return number
+        args = tuple(map(self.value, args))  # a number among them may be the first that varies
+        kwargs = {key: self.value(item) for key, item in kwargs.items()}
         if self.policy.any_dynamic:
             name = getattr(function, "__name__", "")
             if name == "stride" and self.keeps_layout(self.value(args[0]), "is_contiguous"):
@@ -447,6 +454,9 @@ class Shapes(Tensors):
                 strides = tuple(math.prod(shape[at + 1:]) for at in range(len(shape)))
                 dim = self.value(args[1]) if len(args) > 1 else self.value(kwargs.get("dim"))
                 return strides if dim is None else strides[dim]
+            if name in VARIABLE_RESULTS or name in FACTS:  # how many results there are, or which size is asked for
+                args = tuple(map(self.plain_number, args))
+                kwargs = {key: self.plain_number(item) for key, item in kwargs.items()}
             if name in VARIABLE_RESULTS or name in ("unfold", "as_strided") or (
                     name in ("stride", "is_contiguous") and not self.keeps_layout(self.value(args[0]), name)):
                 for arg in args[:1]:

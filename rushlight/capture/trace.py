@@ -253,6 +253,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
            raised: BaseException | None = None) -> Entry:
     """Turn a finished trace into an entry: the graph through the backend, the rest into one Python function."""
     rebuild = Rebuild(tracer)
+    rebuild.sizes_only = not tracer.recorded_ops and signal is None
     try:
         tail = write_tail(tracer, rebuild, point, signal, value, raised)
         rebuild.write_effects()
@@ -263,7 +264,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     module = None
     scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at,
              "sqrt": math.sqrt, "restore": restore, "STARTED": tracer.started}
-    if tracer.recorded_ops:
+    if tracer.recorded_ops or rebuild.outputs:
         inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
         for name, mode in MODES.items():
             if ended[name] != tracer.recorded[name]:

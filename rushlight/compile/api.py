@@ -122,7 +122,13 @@ def compile_module(model: Any, backend: Callable, fullgraph: bool, dynamic: bool
 def compile_in_place(function: Any, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
                      mode: str | None = None, options: dict | None = None, disable: bool = False) -> Any:
     """What `Module.compile()` keeps as the module's call."""
-    return function if disable else compile_callable(function, find_backend(backend), fullgraph, dynamic)
+    if disable:
+        return function
+    compiled = compile_callable(function, find_backend(backend), fullgraph, dynamic)
+    owner = getattr(function, "__self__", None)
+    if type(owner).__module__.startswith("rushlight.nn.") and not owner._modules and not fullgraph:
+        compiled._rushlight_compiled.leaf = True
+    return compiled
 
 
 Module._compiler = staticmethod(compile_in_place)

@@ -19,7 +19,7 @@ from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
 from .config import config, counters
-from .policy import LOGS, Policy, Unsupported, log
+from .policy import LOGS, Fleeting, Policy, Unsupported, log
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
 LOCK = threading.RLock()
@@ -34,6 +34,7 @@ busy = Busy()
 slow = {"count": 0}  # how many threads translate or are told not to: a hit looks closer only then
 stance = {"now": "default"}  # see compiler.set_stance
 NATIVELY = object()
+IDLE = 8  # a function that had nothing to compile is looked at again after so many calls of another kind
 epoch = {"now": 0}  # counts the calls of reset()
 everything: weakref.WeakSet = weakref.WeakSet()  # all compiled functions, for reset()
 
@@ -62,6 +63,7 @@ class Compiled:
     def __init__(self, function: FunctionType, backend: Callable, fullgraph: bool, dynamic: bool | None, first: tuple = ()):
         self.function, self.backend = function, backend
         self.fullgraph, self.dynamic, self.first = fullgraph, dynamic, first
+        self.leaf = False  # a layer of the library compiled by itself, see `api.compile_in_place`
         self.token = object()  # marks the entries that count for this call of compile
         self.binder: Callable | None = None
         self.binder_defaults: Any = None
@@ -166,6 +168,9 @@ class Compiled:
         return NATIVELY if entry is None else self.execute(entry, point, roots)
 
     def translate(self, point: Point, roots: list) -> Any:
+        if point.idle:
+            point.idle -= 1
+            return None
         now = stance["now"]
         if now == "eager_on_recompile" or (now.endswith("eager_then_compile") and point.state != "called"):
             point.state = "called"
@@ -198,6 +203,10 @@ class Compiled:
             if point.failures > 16 or (point.function is not None and not raised.worked and raised.outermost):
                 point.skipped = True  # as PyTorch: what a function has that itself raises before any op is all it gets
             return None
+        except Fleeting as reason:
+            if "breaks" in LOGS:
+                log.warning("%s: runs as ordinary Python this once: %s", point.where, reason)
+            return None
         except Uncapturable as reason:
             counters["uncapturable"][str(reason)] += 1
             if "breaks" in LOGS:
@@ -213,6 +222,8 @@ class Compiled:
         if "guards" in LOGS:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
         entry.owner = self.token
+        if entry.module is None and entry.break_ is None and point.function is not None and not self.fullgraph:
+            point.idle = IDLE  # as PyTorch, which never looks at such a function again
         if entry.guard(*roots) is True:
             point.entries.append(entry)
         else:  # it holds for this call only: it is run and not kept

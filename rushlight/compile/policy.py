@@ -9,11 +9,12 @@ import os
 import sys
 from typing import Any
 
-from ..capture.loading import Pending, Uncapturable
+from ..capture.loading import Pending, Uncapturable, is_library
 from ..capture.machine import Break, BreakReport
 from ..core.generator import default_generator
-from ..tensor import Parameter
+from ..tensor import Parameter, Tensor
 from .config import config, counters
+from .sharing import graph_key
 
 UNROLLED = 128  # nodes of a graph from which compiling one for each length of a loop costs more than it gives
 
@@ -24,6 +25,10 @@ class Unsupported(RuntimeError):
 
 class ConstraintViolation(RuntimeError):
     """A size marked as dynamic was fixed by the code."""
+
+
+class Fleeting(Exception):
+    """A translation good for one size that may never come again: this call runs as ordinary Python."""
 
 
 class BackendCompilerFailed(RuntimeError):
@@ -52,9 +57,23 @@ class Policy:
             return None
         if self.varying.get(source.name) is True:
             return tracer.make_symbol(source, raw)
-        if self.owner.dynamic is True and type(raw) is int and raw not in (0, 1) and source.kind == "root":
-            return tracer.make_symbol(source, raw)
+        if self.is_argument(source) and (type(raw) is float or raw not in (-1, 0, 1)):
+            symbol = tracer.make_symbol(source, raw)
+            symbol.soft = self.owner.dynamic is not True
+            return symbol
         return None
+
+    def is_argument(self, source: Any) -> bool:
+        """Whether a number came as an argument (or, at a point, in a slot): likely to be another next time."""
+        if source.kind in ("tuple_item", "dict_item"):  # of `*args` or `**kwargs`
+            function = self.point.function
+            if function is None or source.base.kind != "root":
+                return False
+            code = function.__code__
+            return source.base.key >= code.co_argcount + code.co_kwonlyargcount
+        if source.kind in ("default", "kwdefault"):  # the same parameter, given by nobody
+            return source.base.kind == "const" and not is_library(source.base.key)
+        return source.kind == "root"
 
     def dynamic_dims(self, tracer: Any, source: Any, raw: Any) -> Any:
         """The dims of an input whose sizes are symbolic."""
@@ -96,31 +115,53 @@ class Policy:
 
     def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
         """A size marked as dynamic was fixed by the code: an error, in PyTorch's words."""
-        self.fixed = True
         source = tracer.symbol_source(symbol)
+        self.fixed = self.fixed or not symbol.soft
         if source is not None and source.kind == "shape" and (source.base, source.key) in self.marked:
             self.violation = (f"Constraints violated ({source.name})!\n"
                               f"  - You marked {source.name} as dynamic but your code specialized it to be a constant ({value}). "
                               "If you're using mark_dynamic, either remove it or use maybe_mark_dynamic.")
 
+    def on_label(self, symbol: Any) -> None:
+        """A number that varies is written into a text with `%`, and so belongs to this call alone."""
+        self.label = self.label or not symbol.soft
+
     # -- graphs ------------------------------------------------------------------------------------------------------
 
     violation: str | None = None
+    label = False
     fixed = False  # whether the code fixed a number or size that is known to vary
 
     def compile_graph(self, module: Any, examples: list, tracer: Any) -> Any:
         owner = self.owner
         if self.violation is not None:
             raise ConstraintViolation(self.violation)
+        if owner.leaf and sum(node.op.startswith("call") for node in module.graph.nodes) <= 1:
+            owner.never = "a layer of one op"  # there is nothing to fuse
+            raise Fleeting(owner.never)
         if self.fixed and len(self.point.entries) >= 2 and len(module.graph.nodes) > UNROLLED and not owner.fullgraph:
             raise Uncapturable(f"its loops are as long as a size that varies, and {len(self.point.entries)} lengths are compiled already")
-        counters["stats"]["unique_graphs"] += 1
         owner.graphs.append(module)
         if "graph" in LOGS:
             print(module.print_readable(print_output=False), file=sys.stderr)
+        shared = owner.points.graphs
+        key = graph_key(module, examples, [self.dims.get(item.source, frozenset()) if isinstance(item, Tensor) else frozenset()
+                                           for item in tracer.inputs], tracer.started)
+        found = None if key is None else shared.get(key)
+        if found is not None:
+            return found[0]
+        if self.label and (self.point.entries or owner.dynamic is True) and not owner.fullgraph:
+            met = self.point.labels
+            sizes = tuple([(source.name, symbol.hint) for source, symbol in tracer.symbols.items()])
+            met[sizes] += 1
+            if met[sizes] <= 2:
+                raise Fleeting(f"its text is good for one size only: {', '.join(f'{name} == {size}' for name, size in sizes)}")
+        counters["stats"]["unique_graphs"] += 1
         compiled = owner.backend(module, examples)
         if not callable(compiled):
             raise TypeError("a backend must return a callable")
+        if key is not None:
+            shared[key] = compiled, module  # the module keeps alive what the key names by identity
         return compiled
 
     # -- randomness --------------------------------------------------------------------------------------------------
