@@ -115,6 +115,9 @@ class ExportPolicy:
     def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
         pass
 
+    def on_label(self, symbol: Any) -> None:
+        pass
+
     def save_random(self) -> Any:
         return default_generator.get_state()
 

@@ -4,7 +4,6 @@ import pytest
 
 import rushlight as torch
 from rushlight import nn
-
 from tests.capture.counting import Graphs, compiled
 
 X = torch.tensor([0.5, 1.0])
