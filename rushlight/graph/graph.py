@@ -90,36 +90,36 @@ class Graph:
             raise GraphError(f"a node's op is one of {', '.join(OPS)}; got {op!r}")
         args, kwargs = args or (), kwargs or {}
         name = self._unique(name or target_name(target))
-        node = Node(self, name, op, target, args, kwargs)
+        node = Node(self, name, op, target, args, kwargs, type_expr)
         self._point.prepend(node)
         self._count += 1
         return node
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = None) -> Node:
-        return self.create_node("placeholder", name, () if default_value is None else (default_value,))
+        return self.create_node("placeholder", name, () if default_value is None else (default_value,), type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
-        return self.create_node("get_attr", qualified_name)
+        return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_function(self, function: Callable, args: tuple | None = None, kwargs: dict | None = None,
                       type_expr: Any = None) -> Node:
-        return self.create_node("call_function", function, args, kwargs)
+        return self.create_node("call_function", function, args, kwargs, type_expr=type_expr)
 
     def call_method(self, method_name: str, args: tuple | None = None, kwargs: dict | None = None,
                     type_expr: Any = None) -> Node:
-        return self.create_node("call_method", method_name, args, kwargs)
+        return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_module(self, module_name: str, args: tuple | None = None, kwargs: dict | None = None,
                     type_expr: Any = None) -> Node:
-        return self.create_node("call_module", module_name, args, kwargs)
+        return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def output(self, result: Any, type_expr: Any = None) -> Node:
-        return self.create_node("output", "output", (result,))
+        return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(self, node: Node, arg_transform: Callable = lambda node: node) -> Node:
         """Append a copy of `node`, its arguments sent through `arg_transform`."""
         args, kwargs = map_nodes(node.args, arg_transform), map_nodes(node.kwargs, arg_transform)
-        new = self.create_node(node.op, node.target, args, kwargs, node.name)
+        new = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         new.meta = dict(node.meta)
         return new
 
@@ -158,8 +158,7 @@ class Graph:
     def erase_node(self, node: Node) -> None:
         """Remove `node`, which nobody may use."""
         if node.users:
-            raise RuntimeError(f"Tried to erase Node {node.name} but it still had {len(node.users)} users in the graph: "
-                               f"{', '.join(user.name for user in node.users)}!")
+            raise RuntimeError(f"Tried to erase Node {node.name} but it still had {len(node.users)} users in the graph: {node.users}!")
         if node.graph is not self:
             raise RuntimeError(f"Attempting to remove {node.name} from wrong graph!")
         if node._erased:
@@ -232,7 +231,8 @@ class Graph:
                 raise GraphError(f"{where}: the target of {node.op} must be a string")
             for used in node.all_input_nodes:
                 if used not in seen:
-                    raise GraphError(f"{where} uses {used.name} before it is defined")
+                    raise GraphError(f"Argument '{used.name}' of Node '{node.name}' was used before it has been defined! "
+                                     f"Please check that Nodes in the graph are topologically ordered\n{where}")
                 if node not in used.users:
                     raise GraphError(f"{where} is missing from the users of {used.name}")
             for user in node.users:
@@ -264,6 +264,4 @@ class Graph:
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
 
     def __str__(self) -> str:
-        args = ", ".join("%" + node.target for node in self.nodes if node.op == "placeholder")
-        lines = [f"    {node.format_node()}" for node in self.nodes if node.op != "placeholder"]
-        return "\n".join([f"graph({args}):", *lines])
+        return "\n".join(["graph():", *(f"    {node.format_node()}" for node in self.nodes)])

@@ -117,13 +117,13 @@ class GraphModule(Holder):
         self.meta: dict[str, Any] = {}
         for node in graph.nodes:
             if node.op in ("get_attr", "call_module"):
-                self._take(root, node.target)
+                self._take(root, node.target, node)
         self.graph = graph
 
-    def _take(self, root: Any, target: str) -> None:
+    def _take(self, root: Any, target: str, node: Any = "") -> None:
         if isinstance(root, dict):
             if target not in root:
-                raise RuntimeError(f"Node referenced target {target} but that target was not provided in root!")
+                raise RuntimeError(f"Node {node} referenced target {target} but that target was not provided in ``root``!")
             value = root[target]
         else:
             value = root

@@ -55,6 +55,10 @@ class Interpreter:
     def fetch_args_kwargs_from_env(self, node: Node) -> tuple[tuple, dict]:
         return map_nodes(node.args, self.env.__getitem__), map_nodes(node.kwargs, self.env.__getitem__)
 
+    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+        """A structure with every node replaced by its present value."""
+        return map_nodes(args, self.env.__getitem__)
+
     def fetch_attr(self, target: str) -> Any:
         value = self.module
         for part in target.split("."):

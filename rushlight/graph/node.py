@@ -4,6 +4,7 @@
 right on both sides.  Nodes are made by `Graph` only.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,9 @@ RANDOM = frozenset(
     "alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu gumbel_softmax "
     "_dropout_noise _rrelu_noise".split()
 )
+# Modules whose functions print under a public name.
+PUBLIC = (("rushlight", "torch"), ("rushlight.ops.functional", "torch.nn.functional"), ("rushlight.linalg", "torch.linalg"),
+          ("rushlight.special", "torch.special"), ("rushlight.fft", "torch.fft"))
 EFFECTS = frozenset(("manual_seed", "print", "setitem", "setattr", "delitem"))
 
 
@@ -47,11 +51,11 @@ class Node:
     `meta` holds what passes learn about the value (`val`: a Proxy or Fake with its shape, `stack_trace`: the user's line).
     """
 
-    __slots__ = ("graph", "name", "op", "target", "users", "meta", "_args", "_kwargs", "_inputs", "_prev", "_next",
+    __slots__ = ("graph", "name", "op", "target", "users", "meta", "type", "_args", "_kwargs", "_inputs", "_prev", "_next",
                  "_erased", "__weakref__")
 
-    def __init__(self, graph: Any, name: str, op: str, target: Any, args: tuple, kwargs: dict):
-        self.graph, self.name, self.op, self.target = graph, name, op, target
+    def __init__(self, graph: Any, name: str, op: str, target: Any, args: tuple, kwargs: dict, type: Any = None):
+        self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, type
         self.users: dict[Node, None] = {}
         self.meta: dict[str, Any] = {}
         self._inputs: dict[Node, None] = {}
@@ -109,6 +113,10 @@ class Node:
     def update_kwarg(self, key: str, value: Any) -> None:
         self.kwargs = {**self._kwargs, key: value}
 
+    def insert_arg(self, index: int, value: Any) -> None:
+        """Insert a positional argument before the one of that number."""
+        self.args = (*self._args[:index], value, *self._args[index:])
+
     def replace_input_with(self, old: "Node", new: Any) -> None:
         """Use `new` wherever this node uses `old`."""
         swap = lambda node: new if node is old else node  # noqa: E731 (a one-line map reads better here)
@@ -161,22 +169,40 @@ class Node:
         return self._args[names.index(name)] if name in names[:len(self._args)] else None
 
     def format_node(self) -> str:
-        """`%sin : call_function[target=sin](args = (%x,), kwargs = {})`."""
-        args = map_nodes(self._args, lambda node: Reference("%" + node.name))
-        kwargs = map_nodes(self._kwargs, lambda node: Reference("%" + node.name))
-        if self.op == "placeholder":
-            return f"%{self.name} : placeholder[target={self.target}]"
-        if self.op == "get_attr":
-            return f"%{self.name} : get_attr[target={self.target}]"
+        """`%sin : [num_users=1] = call_function[target=torch.sin](args = (%x,), kwargs = {})`, as PyTorch writes it."""
+        args = tuple(map(written, map_nodes(self._args, lambda node: Reference("%" + node.name))))
+        kwargs = {key: written(value) for key, value in map_nodes(self._kwargs, lambda node: Reference("%" + node.name)).items()}
         if self.op == "output":
-            return f"return {args[0]!r}"
-        return f"%{self.name} : {self.op}[target={target_name(self.target)}](args = {args!r}, kwargs = {kwargs!r})"
+            return f"return {map_nodes(self._args, lambda node: Reference(node.name))[0]!r}"
+        start = f"%{self.name} : [num_users={len(self.users)}] = {self.op}[target={qualified(self.target)}]"
+        if self.op == "placeholder":
+            return start + (f"(default={self._args[0]})" if self._args else "")
+        if self.op == "get_attr":
+            return start
+        return f"{start}(args = {args!r}, kwargs = {{{', '.join(f'{key}: {value!r}' for key, value in kwargs.items())}}})"
 
     def __repr__(self) -> str:
         return self.name
 
 
 INPLACE_OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())
+
+
+def qualified(target: Any) -> str:
+    """A target with the place where it is found: `operator.add`, `torch.sin`."""
+    if isinstance(target, str):
+        return target
+    name = target_name(target)
+    for place, prefix in PUBLIC:
+        if place in sys.modules and vars(sys.modules[place]).get(name) is target:
+            return f"{prefix}.{name}"
+    place = str(getattr(target, "__module__", "") or "")
+    return f"{'operator' if place == '_operator' else place}.{name}" if place else name
+
+
+def written(value: Any) -> Any:
+    """An argument as format_node writes it: nodes by name, text without quotes."""
+    return Reference(value) if isinstance(value, str) else value
 
 
 class Reference(str):

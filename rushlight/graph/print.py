@@ -5,20 +5,19 @@
 """
 
 import builtins
+import keyword
 import math
 import operator
 import sys
 from typing import Any, NamedTuple
 
-from .node import Node, target_name
+from .node import PUBLIC, Node, target_name
 
 INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
          operator.mod: "%", operator.pow: "**", operator.matmul: "@", operator.lt: "<", operator.le: "<=",
          operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=", operator.and_: "&",
          operator.or_: "|", operator.xor: "^", operator.lshift: "<<", operator.rshift: ">>"}
 PREFIX = {operator.neg: "-", operator.invert: "~", operator.pos: "+", operator.not_: "not "}
-PUBLIC = (("rushlight", "torch"), ("rushlight.nn.functional", "torch.nn.functional"), ("rushlight.linalg", "torch.linalg"),
-          ("rushlight.special", "torch.special"), ("rushlight.fft", "torch.fft"))
 PLAIN = (bool, int, str, bytes, type(None), complex, type(Ellipsis))
 
 
@@ -57,7 +56,8 @@ class Printer:
             return f"math.{name}"
         for place, prefix in PUBLIC:
             public = sys.modules.get(place)
-            if public is not None and vars(public).get(name) is target:
+            if public is not None and vars(public).get(name) is target and (prefix != "torch.nn.functional" or "rushlight.nn" in sys.modules):
+                # (a program that was loaded runs without nn)
                 self.globals["torch"] = sys.modules["rushlight"]
                 return f"{prefix}.{name}"
         return self.bind(f"{(module or '').rpartition('.')[2]}_{name}", target)
@@ -94,7 +94,7 @@ class Printer:
     def attribute(self, path: str) -> str:
         text = self.root
         for part in path.split("."):
-            text = f"{text}.{part}" if part.isidentifier() else f"getattr({text}, {part!r})"
+            text = f"{text}.{part}" if part.isidentifier() else f'getattr({text}, "{part}")'
         return text
 
     def call(self, name: str, args: tuple, kwargs: dict) -> str:
@@ -138,12 +138,13 @@ def python_code(graph: Any, root: str = "self", verbose: bool = False) -> Python
     for node in graph.nodes:
         for used in node.all_input_nodes:
             last[used] = node
+    plain = parameter_names(graph)
     for node in graph.nodes:
         if node.op == "placeholder":
-            star = node.target if node.target.startswith("*") else node.name
+            star = node.target if node.target.startswith("*") or node.target in plain else node.name
             parameters.append(star + (f" = {printer.value(node.args[0])}" if node.args else ""))
-            if node.target.startswith("*") and node.target.lstrip("*") != node.name:
-                body.append(f"{node.name} = {node.target.lstrip('*')}")
+            if star.lstrip("*") != node.name:
+                body.append(f"{node.name} = {star.lstrip('*')}")
             continue
         if verbose and node.meta.get("stack_trace"):
             body += ["", f"# {str(node.meta['stack_trace']).strip().splitlines()[-1].strip()}"]
@@ -162,6 +163,19 @@ def python_code(graph: Any, root: str = "self", verbose: bool = False) -> Python
         body.append("return None")
     lines = "\n".join(f"    {line}" if line else "" for line in body)
     return PythonCode(f"def forward({', '.join(parameters)}):\n{lines}\n", printer.globals)
+
+
+def parameter_names(graph: Any) -> set[str]:
+    """The targets of placeholders that can be the names of parameters as they are, also where Python has a function of that name."""
+    count: dict[str, int] = {}
+    called = {"float", "slice", "getattr"}  # what the text itself may use
+    for node in graph.nodes:
+        for name in {node.name, node.target} if node.op == "placeholder" else {node.name}:
+            count[name] = count.get(name, 0) + 1
+        if getattr(node.target, "__module__", None) == "builtins":
+            called.add(target_name(node.target))
+    return {node.target for node in graph.nodes if node.op == "placeholder" and count[node.target] == 1 and node.target not in called
+            and node.target.isidentifier() and not keyword.iskeyword(node.target) and node.target != "self"}
 
 
 def describe(node: Node) -> str:

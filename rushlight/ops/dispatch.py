@@ -35,6 +35,8 @@ def general(op, values, out=None):
         elif value is None:
             if op.defaults.get(name, 0) is not None:
                 raise not_a_tensor(op, name, value)
+        elif hasattr(kind, "__torch_function__"):  # no tensor, but says what an op means
+            override = kind
         elif op.family != "pointwise" or not isinstance(value, NUMBERS):
             raise not_a_tensor(op, name, value)
         elif isinstance(value, np.generic):
@@ -47,6 +49,8 @@ def general(op, values, out=None):
             if isinstance(item, Tensor):
                 if type(item) not in PLAIN:
                     override = foremost(override, type(item))
+            elif hasattr(type(item), "__torch_function__"):
+                override = type(item)
             elif item is not None or op.name in ("cat", "stack"):
                 raise TypeError(f"expected Tensor as element {at} in argument 0, but got {type(item).__name__}")
     if override is not None:

@@ -36,7 +36,8 @@ def call(kind, op, bound, out):
     handler = kind.__torch_function__
     if getattr(handler, "__func__", None) is Tensor.__torch_function__.__func__:
         return default(kind, op.function, args, kwargs)
-    types = tuple({type(value): None for value in flat(args) if isinstance(value, Tensor) and type(value) not in PLAIN})
+    types = tuple({type(value): None for value in flat(args)
+                   if type(value) not in PLAIN and hasattr(type(value), "__torch_function__")})
     result = handler(public_function(op), types, args, kwargs)
     if result is NotImplemented:
         raise TypeError(f"no implementation found for 'torch.{op.name.lstrip('_')}' on types that implement __torch_function__: "

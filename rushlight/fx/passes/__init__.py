@@ -1,0 +1,1 @@
+"""Under PyTorch's name: see the modules inside."""
