@@ -8,6 +8,7 @@ Read `Tracer.trace` first.
 import builtins
 import contextlib
 import functools
+import importlib
 import inspect
 import math
 import sys
@@ -287,16 +288,24 @@ def cell_is_set(cell: Any) -> bool:
         return False
 
 
+@functools.cache
+def op_places() -> list[ModuleType]:
+    """The modules where users find ops, with every family loaded: a name that comes in while a trace runs would not be diverted."""
+    package = sys.modules["rushlight"]
+    places = [package, ops.functional, *(importlib.import_module(f"rushlight.{name}") for name in ("linalg", "special", "fft"))]
+    for place in places:
+        for name in (ops.TORCH if place is package else dir(place)):
+            getattr(place, name, None)
+    return places
+
+
 @contextlib.contextmanager
 def diverted(tracer: Tracer, function: Callable) -> Iterator[None]:
     """Ops, wrapped functions, and the calls and attributes of modules record into the tracer's graph meanwhile."""
     undo: list[tuple[dict, str, Any]] = []
-    package = sys.modules["rushlight"]
-    spaces: list[dict] = [vars(package), vars(ops.functional), *(
-        vars(sys.modules[name]) for name in ("rushlight.linalg", "rushlight.special", "rushlight.fft") if name in sys.modules)]
-    tables = [ops.TORCH, vars(ops.functional), ops.LINALG, ops.SPECIAL, ops.FFT]
-    recorded = {id(value): diverting(value) for table in tables for name, value in table.items()
-                if isinstance(value, FunctionType) and not name.startswith("_")}
+    spaces = [vars(place) for place in op_places()]
+    recorded = {id(value): diverting(value) for space in spaces for name, value in space.items()
+                if isinstance(value, FunctionType) and str(value.__module__).startswith("rushlight.ops") and not name.startswith("_")}
     recorded |= {id(value): diverting(value) for value in tracer.autowrapped}
 
     def put(space: dict, name: str, value: Any) -> None:
