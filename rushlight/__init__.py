@@ -49,7 +49,7 @@ NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "set_float32_matmul_precision": "threads", "get_float32_matmul_precision": "threads",
          "set_num_threads": "threads", "get_num_threads": "threads", "set_num_interop_threads": "threads", "get_num_interop_threads": "threads",
          "use_deterministic_algorithms": "threads", "are_deterministic_algorithms_enabled": "threads", "cond": "func", "while_loop": "func",
-         "_check": "export.runtime_checks", "_check_is_size": "export.runtime_checks", "_check_value": "export.runtime_checks"}
+         "_assert": "export.runtime_checks", "_check": "export.runtime_checks", "_check_is_size": "export.runtime_checks", "_check_value": "export.runtime_checks"}
 
 
 def __getattr__(name):
@@ -60,6 +60,11 @@ def __getattr__(name):
         value = getattr(importlib.import_module("." + NAMES[name], __name__), name)
         globals()[name] = value
         return value
+    if name.startswith("_foreach_"):
+        function = importlib.import_module(".foreach", __name__).foreach(name)
+        if function is not None:
+            globals()[name] = function
+            return function
     if name in MODULES:
         return importlib.import_module("." + name, __name__)
     if name == "__all__":  # `import *`: what is loaded, and the ops that are not yet

@@ -333,12 +333,12 @@ class Tensor:
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
             if value.shape != self.shape:
-                raise RuntimeError(f"assigned grad has data of a different size: attempting to assign a gradient of size "
-                                   f"'{list(value.shape)}' to a tensor of size '{list(self.shape)}'. Please ensure that the gradient "
-                                   "and the tensor are the same size")
+                raise RuntimeError(f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                                   f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size "
+                                   "(assigned grad has data of a different size)")
             if value._dtype is not self._dtype and self._dtype is not (self._meta and self._meta.gradient_dtype):
-                raise RuntimeError(f"assigned grad has data of a different type: attempting to assign a gradient with dtype "
-                                   f"'{value._dtype.name}' to a tensor with grad_dtype '{self._dtype.name}'")
+                raise RuntimeError(f"attempting to assign a gradient with dtype '{value._dtype.c_name}' to a tensor with grad_dtype "
+                                   f"'{self._dtype.c_name}'. (assigned grad has data of a different type)")
         self._grad = value
 
     @grad.deleter
@@ -440,10 +440,10 @@ class Tensor:
         return bool(self._array.item())
 
     def __float__(self):
-        return float(only_element(self))
+        return float(real_element(self, "double"))
 
     def __int__(self):
-        return int(only_element(self))
+        return int(real_element(self, "int64_t"))
 
     def __complex__(self):
         return complex(only_element(self))
@@ -612,6 +612,16 @@ def only_element(tensor):
     if tensor._array.size != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
     return tensor.item()
+
+
+def real_element(tensor, kind):
+    """The one element, refused where it has an imaginary part that would be lost."""
+    value = only_element(tensor)
+    if type(value) is complex:
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {value} has an imaginary part")
+        return value.real
+    return value
 
 
 def rebuild(kind, array, dtype, requires_grad, attributes):

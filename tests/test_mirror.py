@@ -42,10 +42,11 @@ COVERED = {
     "export/jit_*.py": "export/test_jit.py",
     "export/static_*.py": "export/test_static_graph.py",
     "export/*.py": "export/test_build.py",  # exports whole programs and runs them, so all parts take their turn
+    "profiler.py": "autograd/test_profiler.py",
     "autograd/recorded.py": "compile/test_dispatch.py",
     # what only gives names to the parts below
     **dict.fromkeys(["cuda.py", "mps.py", "xpu.py", "fft.py", "linalg.py", "special.py", "threads.py", "version.py", "utils/*.py", "random.py",
-                     "serialization.py", "compiler.py", "_dynamo.py", "backends.py", "distributed.py", "accelerator.py", "multiprocessing.py", "profiler.py"], "test_public.py"),
+                     "serialization.py", "compiler.py", "_dynamo.py", "backends.py", "distributed.py", "accelerator.py", "multiprocessing.py"], "test_public.py"),
 }
 
 FILES = sorted(p.relative_to(ROOT / "rushlight") for p in (ROOT / "rushlight").rglob("*.py"))

@@ -11,13 +11,14 @@ from .function import Function
 from .graph import Variable, detect_anomaly, set_detect_anomaly, track_lines
 
 LAZY = {"functional": "functional", "checkpoint": "checkpoint", "gradcheck": "finite_differences",
-        "gradgradcheck": "finite_differences", "GradcheckError": "finite_differences"}
+        "gradgradcheck": "finite_differences", "GradcheckError": "finite_differences",
+        "forward_ad": "forward_ad", "profiler": "profiler"}
 
 
 def __getattr__(name):
     if name in LAZY:
         module = importlib.import_module("." + LAZY[name], __name__)
-        value = module if name in ("functional", "checkpoint") else getattr(module, name)
+        value = module if name == LAZY[name] else getattr(module, name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")

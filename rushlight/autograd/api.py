@@ -133,10 +133,12 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     outputs, inputs = as_tuple(outputs), tuple(map(leaf_of, as_tuple(inputs)))
     gradients = (None,) * len(outputs) if grad_outputs is None else as_tuple(grad_outputs)
+    if len(gradients) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(gradients)} gradients")
     if is_grads_batched:
         return batched_grad(outputs, inputs, gradients, retain_graph, create_graph, allow_unused, materialize_grads)
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     edges, starts = starting_edges(outputs, gradients, create_graph)
     wanted, keys = set(), []

@@ -227,7 +227,7 @@ def run_tensor_hooks(hooks, gradient, create):
             changed = hook(tensor)
             if changed is not None:
                 if not isinstance(changed, Tensor):
-                    raise TypeError(f"hook returned {type(changed).__name__}: expected a Tensor or None")
+                    raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}' (a Tensor or None is wanted)")
                 if changed.shape != tensor.shape:
                     raise RuntimeError(f"hook '{getattr(hook, '__name__', 'hook')}' has changed the size of value")
                 tensor = changed

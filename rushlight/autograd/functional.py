@@ -21,8 +21,8 @@ def as_inputs(inputs, create_graph):
     return prepared, single
 
 
-def outputs_of(function, inputs, name="func"):
-    """The function's outputs as a tuple, and whether there was just one."""
+def outputs_of(function, inputs, name, strict):
+    """The function's outputs as a tuple, and whether there was just one. With `strict` each must depend on a variable."""
     outputs = function(*inputs)
     single = not isinstance(outputs, tuple)
     outputs = (outputs,) if single else outputs
@@ -30,6 +30,10 @@ def outputs_of(function, inputs, name="func"):
         if not isinstance(output, Tensor):
             raise TypeError(f"The outputs of the user-provided function given to {name} must be either a Tensor or a tuple of Tensors but the given "
                             f"outputs of the user-provided function has type {type(output)}.")
+    for index, output in enumerate(outputs if strict else ()):
+        if not output._requires_grad:
+            raise RuntimeError(f"Output {index} of the user-provided function does not require gradients. The outputs must be computed in a "
+                               "differentiable manner from the input when running in strict mode.")
     return outputs, single
 
 
@@ -86,7 +90,7 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
     """
     with modes.enable_grad():
         prepared, single = as_inputs(inputs, create_graph)
-        outputs, single_out = outputs_of(func, prepared, "vjp")
+        outputs, single_out = outputs_of(func, prepared, "vjp", strict)
         vectors = checked_vector(v, outputs, "user-provided function returns")
         gradients = gradient_of(outputs, prepared, vectors, create_graph or strict)
     products = filled(gradients, prepared, strict, UNUSED)
@@ -104,7 +108,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         prepared, _ = as_inputs(inputs, create_graph)
         vectors = checked_vector(v, prepared, "inputs") if v is not None or prepared[0].numel() != 1 or len(prepared) != 1 else (
             wrap(np.ones_like(prepared[0]._array)),)
-        outputs, single_out = outputs_of(func, prepared, "jvp")
+        outputs, single_out = outputs_of(func, prepared, "jvp", strict)
         probes = tuple(wrap(np.zeros_like(output._array)).requires_grad_() for output in outputs)
         gradients = gradient_of(outputs, prepared, probes, True)
         if strict and any(gradient is None for gradient in gradients):
@@ -128,7 +132,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
     """
     with modes.enable_grad():
         prepared, single = as_inputs(inputs, create_graph)
-        outputs, single_out = outputs_of(func, prepared, "jacobian")
+        outputs, single_out = outputs_of(func, prepared, "jacobian", strict)
         rows = []
         for number, output in enumerate(outputs):
             columns = [[] for _ in prepared]
@@ -187,7 +191,7 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
     with modes.enable_grad():
         prepared, single = as_inputs(inputs, create_graph)
         vectors = checked_vector(v, prepared, "input")
-        outputs, single_out = outputs_of(func, prepared, "vhp")
+        outputs, single_out = outputs_of(func, prepared, "vhp", strict)
         if not single_out or outputs[0].numel() != 1:
             raise RuntimeError("The Tensor returned by the function given to vhp should contain a single element")
         first = filled(gradient_of(outputs, prepared, (wrap(np.ones_like(outputs[0]._array)),), True), prepared, strict, UNUSED)

@@ -39,6 +39,32 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda tensor: tensor.detach().clone(), lambda tensor: tensor)
 
 
+class allow_mutation_on_saved_tensors(saved_tensors_hooks):
+    """Inside, tensors may be written in place after they were saved for backward: what is saved is a copy. It costs those copies' memory.
+
+    >>> import rushlight as torch
+    >>> x = torch.ones(2, requires_grad=True)
+    >>> with torch.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x * 1
+    ...     z = (y * y).sum()
+    ...     y.mul_(5).shape
+    torch.Size([2])
+    >>> z.backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+
+    def __init__(self):
+        super().__init__(lambda tensor: tensor.clone(), lambda tensor: tensor)
+
+    def __enter__(self):
+        super().__enter__()
+        return self
+
+    def clear(self):
+        """Nothing to do: the copies go with the graph."""
+
+
 class disabled:
     """Whether saved-tensor hooks are forbidden, and with which words."""
 

@@ -58,7 +58,8 @@ class Packed:
         pack, self.unpack = hooks
         self.requires_grad = tensor._requires_grad
         self.edge = None if is_output else tensor._node or (tensor if tensor._requires_grad else None)
-        self.content = pack(tensor if is_output else alias(tensor))
+        # the hook sees values without history, as in PyTorch: it may call .numpy(), and what it keeps holds no graph alive
+        self.content = pack(tensor if is_output else tensor.detach())
 
 
 def alias(tensor):
@@ -121,8 +122,15 @@ class Node:
             return SavedHandle(self, name[11:])
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
+    def __dir__(self):
+        """With the saved values, under PyTorch's names: tools that draw graphs look for `_saved_*` here."""
+        return [*super().__dir__(), *(f"_saved_{shown_name(name)}" for name in self.saved)]
+
     def saved_value(self, name):
         own = SAVED_NAMES.get(name, name)
+        if name.endswith(SIZES):
+            base = name.removesuffix(SIZES)
+            own = SAVED_NAMES.get(base, base) + "_shape"
         for candidate in (own, name):
             if candidate in self.saved:
                 try:
@@ -204,7 +212,14 @@ class Node:
         return tensor
 
 
-SAVED_NAMES = {"self": "input", "result": "out", "output": "out"}
+SAVED_NAMES = {"self": "input", "result": "out", "output": "out"}  # PyTorch's name -> the rules'
+SIZES = "_sym_sizes"  # what PyTorch calls a saved shape
+
+
+def shown_name(name):
+    """PyTorch's name for a saved value."""
+    base, suffix = (name.removesuffix("_shape"), SIZES) if name.endswith("_shape") else (name, "")
+    return {"input": "self", "out": "result"}.get(base, base) + suffix
 
 
 class SavedHandle:

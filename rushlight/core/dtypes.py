@@ -58,6 +58,11 @@ class dtype:
         """The dtype arithmetic runs in: float32 for the half types, else itself."""
         return self if self.native else float32
 
+    @property
+    def c_name(self):
+        """The type's name in PyTorch's messages about C++ types."""
+        return C_NAMES.get(self.name, self.name)
+
     def to_real(self):
         """The real dtype of the same precision."""
         return REAL_OF.get(self, self)
@@ -87,6 +92,9 @@ complex128 = dtype("complex128", np.complex128, COMPLEX, "ComplexDoubleTensor")
 
 ALL = (bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64, complex64,
        complex128)
+C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
+           "uint8": "unsigned char", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
+           "complex128": "c10::complex<double>"}
 REAL_OF = {complex64: float32, complex128: float64}
 COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,

@@ -21,6 +21,12 @@ def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
         raise RuntimeError("Expected cond to be True, but got False. (Could this error message be improved?)" if message is None else message())
 
 
+def _assert(condition: Any, message: str) -> None:
+    """Raise AssertionError(message) unless the condition, a bool or a tensor of one element, holds."""
+    if not condition:
+        raise AssertionError(message)
+
+
 def _check_is_size(i: Any, message: Callable[[], str] | None = None, *, max: int | None = None) -> None:
     """Raise RuntimeError unless `i` can be a size."""
     _check(i >= 0, message)

@@ -1,7 +1,10 @@
-"""Multi-head attention."""
+"""Multi-head attention, and the names by which programs choose between PyTorch's attention kernels."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 from rushlight import ops
@@ -11,6 +14,34 @@ from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.ops import functional as F
 from rushlight.tensor import Tensor
+
+
+class SDPBackend(Enum):
+    """PyTorch's kernels for scaled dot product attention. Here there is one way, whichever is asked for."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[dict[Any, Any]]:
+    """The block in which only these kernels may serve scaled_dot_product_attention; results are the same with any of them.
+
+    >>> import rushlight as torch
+    >>> from rushlight.nn.attention import SDPBackend, sdpa_kernel
+    >>> q = torch.ones(1, 2, 4)
+    >>> with sdpa_kernel(SDPBackend.MATH):
+    ...     torch.nn.functional.scaled_dot_product_attention(q, q, q).shape
+    torch.Size([1, 2, 4])
+    """
+    chosen = [backends] if isinstance(backends, SDPBackend) else backends
+    if not isinstance(chosen, (list, tuple)) or not all(isinstance(backend, SDPBackend) for backend in chosen):
+        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
+    yield {}
 
 
 class MultiheadAttention(Module):

@@ -21,6 +21,7 @@ from .activation import (
 from .arguments import need_tensors
 from .attach import in_place, publish
 from .dispatch import inplace as write_in_place
+from .dispatch import scalar_name
 from .record import composite, pointwise, primitive
 
 
@@ -189,7 +190,7 @@ def prelu(input, weight):
     """
     need_tensors("prelu", input=input, weight=weight)
     if input.dtype is not weight.dtype:
-        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.name} and {weight.dtype.name}")
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {scalar_name(input._dtype)} and {scalar_name(weight._dtype)}")
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.numel() != 1:

@@ -30,12 +30,9 @@ def spread_scalar(dim):
 def exact(result, out):
     """Like `finish`, for ops that do not cast into `out`."""
     if out is not None and out._dtype is not result._dtype:
-        raise RuntimeError(f"Expected out tensor to have dtype {C_NAMES.get(result._dtype.name, result._dtype.name)}, but got "
-                           f"{C_NAMES.get(out._dtype.name, out._dtype.name)} instead")
+        raise RuntimeError(f"Expected out tensor to have dtype {result._dtype.c_name}, but got "
+                           f"{out._dtype.c_name} instead")
     return finish(result, out)
-
-
-C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "uint8": "unsigned char"}
 
 
 # Products.

@@ -27,8 +27,8 @@ def broadcast_shapes(*shapes):
     try:
         return Size(joint_shape(*shapes))
     except RuntimeError as error:
-        raise RuntimeError(f"Shape mismatch: objects cannot be broadcast to a single shape: {', '.join(str(list(shape)) for shape in shapes)}. "
-                           f"Attempting to broadcast a dimension: {error}") from None
+        raise RuntimeError(f"Attempting to broadcast a dimension: objects cannot be broadcast to a single shape: "
+                           f"{', '.join(str(list(shape)) for shape in shapes)} (shape mismatch: {error})") from None
 
 
 @composite("torch method out")

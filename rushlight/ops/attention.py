@@ -10,7 +10,6 @@ from ..core import dtypes, modes
 from ..core.size import product
 from .arguments import need_tensors
 from .comparison import where
-from .contraction import C_NAMES
 from .creation import zeros
 from .dropout import dropout
 from .joining import cat
@@ -172,7 +171,7 @@ def _attention(query, key, value, mask=None, is_causal=False, scale=1.0):
 
 def check_attention(query, key, value, attn_mask):
     need_tensors("scaled_dot_product_attention", query=query, key=key, value=value)
-    kinds = [C_NAMES[tensor._dtype.name] for tensor in (query, key, value)]
+    kinds = [tensor._dtype.c_name for tensor in (query, key, value)]
     if len(set(kinds)) > 1 and modes.AUTOCAST.get() is None:
         raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {kinds[0]} key.dtype: {kinds[1]} and "
                            f"value.dtype: {kinds[2]} instead.")
@@ -181,7 +180,7 @@ def check_attention(query, key, value, attn_mask):
                            f"{key.ndim} and value.dim: {value.ndim} instead.")
     if attn_mask is not None and attn_mask._dtype not in (dtypes.bool, query._dtype, dtypes.float32):
         raise RuntimeError("Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-                           f"{C_NAMES[attn_mask._dtype.name]} and  query.dtype: {kinds[0]} instead.")
+                           f"{attn_mask._dtype.c_name} and  query.dtype: {kinds[0]} instead.")
     if query.shape[-1] != key.shape[-1]:
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{query.shape[:-2].numel()}, {query.shape[-1]}] but "
                            f"got: [{key.shape[:-2].numel()}, {key.shape[-1]}].")

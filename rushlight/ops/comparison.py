@@ -97,7 +97,7 @@ def lerp(input, end, weight, *, out=None):
     tensor([3.])
     """
     if input.dtype is not end.dtype:
-        raise RuntimeError(f"expected dtype {input.dtype.name} for `end` but got dtype {end.dtype.name}")
+        raise RuntimeError(f"expected dtype {input.dtype.c_name} for `end` but got dtype {end.dtype.c_name}")
     result = _lerp(input, end, weight)
     return result if out is None else out.copy_checked(result)
 
@@ -265,7 +265,7 @@ def shift_right(input, other):
     return shifted if input.dtype.kind == "i" else np.where(np.asarray(other) >= bits, 0, shifted).astype(input.dtype)
 
 
-@pointwise(integers_only(shift_left, "bitwise_left_shift"), dunder="lshift")
+@pointwise(integers_only(shift_left, "lshift"), dunder="lshift")
 def bitwise_left_shift(input, other):
     """input shifted left by `other` bits; 0 where that is all of them.
 
@@ -275,7 +275,7 @@ def bitwise_left_shift(input, other):
     """
 
 
-@pointwise(integers_only(shift_right, "bitwise_right_shift"), dunder="rshift")
+@pointwise(integers_only(shift_right, "rshift"), dunder="rshift")
 def bitwise_right_shift(input, other):
     """input shifted right by `other` bits, keeping the sign.
 

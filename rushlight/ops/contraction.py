@@ -7,14 +7,15 @@ from ..core.size import broadcast_shapes, product, wrap_dim
 from ..tensor import PLAIN, Tensor
 from .record import composite, primitive
 
-C_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int", "int16": "short int", "int8": "signed char",
-           "uint8": "unsigned char", "bool": "bool", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>",
-           "complex128": "c10::complex<double>"}
+
+def scalar_names(*arrays):
+    """The names of the arrays' types in PyTorch's messages: Float, Half, ..."""
+    return [dtypes.BY_NUMPY[array.dtype].tensor_name.removesuffix("Tensor") for array in arrays]
 
 
 def check_same_dtype(a, b):
     if a.dtype != b.dtype:
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {C_NAMES.get(a.dtype.name)} != {C_NAMES.get(b.dtype.name)}")
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {dtypes.BY_NUMPY[a.dtype].c_name} != {dtypes.BY_NUMPY[b.dtype].c_name}")
     if a.dtype == np.bool_:
         raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
 
@@ -47,7 +48,23 @@ def mm(input, mat2, *, out=None):
     return _mm(input, mat2) if out is None else out.copy_checked(_mm(input, mat2))
 
 
-@primitive(tensors=("input", "vec"), family="contraction", node="MvBackward0",
+def check_mv(input, vec):
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
+    if input.shape[1] != vec.shape[0]:
+        raise RuntimeError(f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})")
+    check_addmv_dtypes(vec, input, vec)
+
+
+def check_addmv_dtypes(input, mat, vec):
+    if not input.dtype == mat.dtype == vec.dtype:
+        names = scalar_names(vec, mat, input)
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}")
+    if mat.dtype == np.bool_:
+        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+
+
+@primitive(tensors=("input", "vec"), family="contraction", node="MvBackward0", check=check_mv,
            grad=dict(input=lambda g, vec: outer(g, vec), vec=lambda g, input: input.mT @ g))
 def mv(input, vec):
     """The product of a matrix and a vector.
@@ -56,27 +73,22 @@ def mv(input, vec):
     >>> torch.mv(torch.eye(2), torch.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
-    if input.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
-    if input.shape[1] != vec.shape[0]:
-        raise RuntimeError(f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})")
-    check_same_dtype(input, vec)
+    check_mv(input, vec)
     return np.matmul(input, vec)
 
 
-def dot_kernel(input, tensor):
+def check_dot(input, tensor):
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     if input.dtype != tensor.dtype:
-        names = [dtypes.BY_NUMPY[x.dtype].tensor_name.removesuffix("Tensor") for x in (input, tensor)]
+        names = scalar_names(input, tensor)
         raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {names[0]} and {names[1]}")
     if input.shape != tensor.shape:
         raise RuntimeError(f"inconsistent tensor size, expected tensor [{input.size}] and src [{tensor.size}] to have the same number of elements, "
                            f"but got {input.size} and {tensor.size} elements respectively")
-    return np.dot(input, tensor)
 
 
-@primitive(tensors=("input", "tensor"), family="contraction", node="DotBackward0",
+@primitive(tensors=("input", "tensor"), family="contraction", node="DotBackward0", check=check_dot,
            grad=dict(input=lambda g, tensor: g * tensor, tensor=lambda g, input: g * input))
 def dot(input, tensor):
     """The inner product of two vectors.
@@ -85,7 +97,8 @@ def dot(input, tensor):
     >>> torch.dot(torch.tensor([2, 3]), torch.tensor([2, 1]))
     tensor(7)
     """
-    return dot_kernel(input, tensor)
+    check_dot(input, tensor)
+    return np.dot(input, tensor)
 
 
 @composite("torch method out")
@@ -107,10 +120,13 @@ def check_bmm(input, mat2):
     if mat2.shape[:2] != (input.shape[0], input.shape[2]):
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "
                            f"[{mat2.shape[0]}, {mat2.shape[1]}].")
+    if input.dtype != mat2.dtype:
+        names = scalar_names(input, mat2)
+        raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
     check_same_dtype(input, mat2)
 
 
-@primitive(tensors=("input", "mat2"), family="contraction", node="BmmBackward0",
+@primitive(tensors=("input", "mat2"), family="contraction", node="BmmBackward0", check=check_bmm,
            grad=dict(input=lambda g, mat2: g @ mat2.mT, mat2=lambda g, input: input.mT @ g))
 def bmm(input, mat2):
     """The products of two batches of matrices.
@@ -207,16 +223,16 @@ def scaled_sum(input, product_, beta, alpha):
     return np.add(input if beta == 1 else input * np.asarray(beta).astype(input.dtype), result)
 
 
-def check_addmm(mat1, mat2, input):
+def check_addmm(input, mat1, mat2, beta=1, alpha=1):
     if mat1.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError(f"mat{1 if mat1.ndim != 2 else 2} must be a matrix, got {(mat1 if mat1.ndim != 2 else mat2).ndim}-D tensor")
     if mat1.shape[1] != mat2.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({mat1.shape[0]}x{mat1.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})")
     if mat1.dtype != mat2.dtype:
-        names = [dtypes.BY_NUMPY[x.dtype].tensor_name.removesuffix("Tensor") for x in (mat1, mat2)]
+        names = scalar_names(mat1, mat2)
         raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {names[0]} and {names[1]}")
     if input.dtype != mat1.dtype:
-        names = [C_NAMES.get(x.dtype.name) for x in (input, mat1)]
+        names = scalar_names(input, mat1)
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {names[0]} and {names[1]}")
 
 
@@ -230,7 +246,7 @@ def check_expand(input, shape):
                            f"{len(shape) - at}.  Target sizes: {list(shape)}.  Tensor sizes: {list(own)}") from None
 
 
-@primitive(tensors=("input", "mat1", "mat2"), where="torch method inplace", family="contraction", node="AddmmBackward0",
+@primitive(tensors=("input", "mat1", "mat2"), where="torch method inplace", family="contraction", node="AddmmBackward0", check=check_addmm,
            grad=dict(input=lambda g, input_shape, beta: sum_to_size(g if beta == 1 else g * beta, input_shape),
                      mat1=lambda g, mat2, alpha: g @ mat2.mT if alpha == 1 else (g @ mat2.mT) * alpha,
                      mat2=lambda g, mat1, alpha: mat1.mT @ g if alpha == 1 else (mat1.mT @ g) * alpha))
@@ -242,12 +258,21 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     tensor([[2., 1.],
             [1., 2.]])
     """
-    check_addmm(mat1, mat2, input)
+    check_addmm(input, mat1, mat2)
     check_expand(input, (mat1.shape[0], mat2.shape[1]))
     return scaled_sum(input, np.matmul(mat1, mat2), beta, alpha)
 
 
-@primitive(tensors=("input", "mat", "vec"), where="torch method inplace", family="contraction", node="AddmvBackward0",
+def check_addmv(input, mat, vec, beta=1, alpha=1):
+    if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
+    if mat.shape[1] != vec.shape[0] or input.ndim and input.shape[0] not in (1, mat.shape[0]):
+        raise RuntimeError(f"size mismatch, got input ({input.shape[0] if input.ndim else 1}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
+                           f"({vec.shape[0]})")
+    check_addmv_dtypes(input, mat, vec)
+
+
+@primitive(tensors=("input", "mat", "vec"), where="torch method inplace", family="contraction", node="AddmvBackward0", check=check_addmv,
            grad=dict(input=lambda g, input_shape, beta: sum_to_size(g * beta, input_shape), mat=lambda g, vec, alpha: outer(g, vec) * alpha,
                      vec=lambda g, mat, alpha: (mat.mT @ g) * alpha))
 def addmv(input, mat, vec, *, beta=1, alpha=1):
@@ -257,12 +282,7 @@ def addmv(input, mat, vec, *, beta=1, alpha=1):
     >>> torch.addmv(torch.ones(2), torch.eye(2), torch.ones(2))
     tensor([2., 2.])
     """
-    if mat.ndim != 2 or vec.ndim != 1 or input.ndim > 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {mat.ndim}, {vec.ndim}")
-    if mat.shape[1] != vec.shape[0] or input.ndim and input.shape[0] not in (1, mat.shape[0]):
-        raise RuntimeError(f"size mismatch, got input ({input.shape[0] if input.ndim else 1}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
-                           f"({vec.shape[0]})")
-    check_same_dtype(mat, vec)
+    check_addmv(input, mat, vec)
     return scaled_sum(input, np.matmul(mat, vec), beta, alpha)
 
 
@@ -292,7 +312,19 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
     return result if out is None else out.copy_checked(result)
 
 
-@primitive(tensors=("input", "batch1", "batch2"), where="torch method inplace", family="contraction", node="BaddbmmBackward0",
+def check_baddbmm(input, batch1, batch2, beta=1, alpha=1):
+    for name, array in (("batch1", batch1), ("batch2", batch2)):
+        if array.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if batch2.shape[:2] != (batch1.shape[0], batch1.shape[2]):
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch1.shape[0]}, {batch1.shape[2]}] but got: "
+                           f"[{batch2.shape[0]}, {batch2.shape[1]}].")
+    if not input.dtype == batch1.dtype == batch2.dtype:
+        names = [dtypes.BY_NUMPY[array.dtype].c_name for array in (input, batch1, batch2)]
+        raise RuntimeError(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}")
+
+
+@primitive(tensors=("input", "batch1", "batch2"), where="torch method inplace", family="contraction", node="BaddbmmBackward0", check=check_baddbmm,
            grad=dict(input=lambda g, input_shape, beta: sum_to_size(g * beta, input_shape),
                      batch1=lambda g, batch2, alpha: (g @ batch2.mT) * alpha, batch2=lambda g, batch1, alpha: (batch1.mT @ g) * alpha))
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
@@ -302,15 +334,7 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     >>> torch.baddbmm(torch.ones(1), torch.ones(1, 1, 2), torch.ones(1, 2, 1))
     tensor([[[3.]]])
     """
-    for name, array in (("batch1", batch1), ("batch2", batch2)):
-        if array.ndim != 3:
-            raise RuntimeError(f"{name} must be a 3D tensor")
-    if batch2.shape[:2] != (batch1.shape[0], batch1.shape[2]):
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{batch1.shape[0]}, {batch1.shape[2]}] but got: "
-                           f"[{batch2.shape[0]}, {batch2.shape[1]}].")
-    if input.dtype != batch1.dtype:
-        names = [dtypes.BY_NUMPY[x.dtype].tensor_name.removesuffix("Tensor") for x in (input, batch1)]
-        raise RuntimeError(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[1]}")
+    check_baddbmm(input, batch1, batch2)
     check_expand(input, (batch1.shape[0], batch1.shape[1], batch2.shape[2]))
     return scaled_sum(input, np.matmul(batch1, batch2), beta, alpha)
 

@@ -14,7 +14,6 @@ from ..core.size import product
 from ..tensor import Tensor
 from . import dense_convolution as dense
 from .arguments import whole_numbers
-from .contraction import C_NAMES
 from .record import composite, primitive
 
 
@@ -298,7 +297,7 @@ def check_convolution(name, input, weight, bias, stride, padding, dilation, grou
         raise RuntimeError(f"expected scalar type {input._dtype.tensor_name.removesuffix('Tensor')} but found "
                            f"{weight._dtype.tensor_name.removesuffix('Tensor')}")
     if bias is not None and bias._dtype is not input._dtype:
-        raise RuntimeError(f"Input type ({C_NAMES[input._dtype.name]}) and bias type ({C_NAMES[bias._dtype.name]}) should be the same")
+        raise RuntimeError(f"Input type ({input._dtype.c_name}) and bias type ({bias._dtype.c_name}) should be the same")
 
 
 def convolution(name, n, input, weight, bias, stride, padding, dilation, groups):

@@ -172,6 +172,8 @@ def general_primitive(op, bound):
         first = next((item for item in bound[op.lists[0]] if item is not None), None)
     compute = None if first is None else first._dtype
     widen = compute is not None and not compute.native
+    if op.check is not None:  # it sees the types as they are, before half types are widened
+        op.check(*(raw(bound[name]) for name in op.params))
     arguments = {}
     for name in op.params:
         value = bound[name]
@@ -180,8 +182,6 @@ def general_primitive(op, bound):
         elif name in op.lists:
             value = [None if item is None else widened(item, widen) for item in value]
         arguments[name] = value
-    if op.check is not None:
-        op.check(*arguments.values())
     with np.errstate(all="ignore"):
         results = op.kernel(*(arguments[name] for name in op.positional),
                             **{name: arguments[name] for name in op.params if name not in op.positional})
@@ -204,6 +204,13 @@ def general_primitive(op, bound):
     if op.grad and modes.grad_enabled():
         record(op, bound, tensors, compute)
     return tensors[0] if op.outputs == 1 else pack_results(op, tensors)
+
+
+def raw(value):
+    """The array behind a tensor, or the arrays behind a list of them."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(raw, value)) if type(value) in (list, tuple) else value
+    return value._array if isinstance(value, Tensor) else value
 
 
 def widened(tensor, widen):
@@ -421,8 +428,6 @@ def check_inplace(tensor, others=()):
         if tensor._node is None and tensor._requires_grad:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         return True
-    if base._node is None and base._requires_grad:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     if meta.multi:
         number = tensor._node.number if type(tensor._node) is OutputEdge else 0
         raise RuntimeError(f"Output {number} of {meta.multi} is a view and is being modified inplace. This view is the output of a "
@@ -438,6 +443,8 @@ def check_inplace(tensor, others=()):
                            "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
                            "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want "
                            "the inplace to be tracked).")
+    if base._node is None and base._requires_grad:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     return True
 
 

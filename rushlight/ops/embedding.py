@@ -111,6 +111,7 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
     need_tensors("embedding", weight=weight, indices=input)
     padding = -1 if padding_idx is None else padding_row(padding_idx, weight.shape[0])
     if max_norm is not None:
+        check_indices("embedding", input)
         renormalize(weight, input, max_norm, norm_type)
     return torch_embedding(weight, input, padding, scale_grad_by_freq, sparse)
 

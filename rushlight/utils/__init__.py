@@ -3,7 +3,7 @@ import importlib
 
 
 def __getattr__(name):
-    if not name.startswith("_"):
+    if not name.startswith("_") or name == "_pytree":
         try:
             return importlib.import_module("." + name, __name__)
         except ModuleNotFoundError as error:

@@ -80,3 +80,11 @@ def test_hooks_on_tensors_refuse_what_is_no_tensor():
     x.register_hook(lambda g: "no")
     with pytest.raises(TypeError):
         (x * 2).backward()
+
+
+def test_grad_counts_its_arguments():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="`inputs` argument to `grad\\(\\)` cannot be empty."):
+        torch.autograd.grad(x.sum(), [])
+    with pytest.raises(RuntimeError, match="got 2 tensors and 1 gradients"):
+        torch.autograd.grad([x.sum(), x.sum()], [x], grad_outputs=[torch.ones(())])

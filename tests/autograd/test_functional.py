@@ -63,3 +63,9 @@ def test_strict_refuses_what_does_not_depend():
     with pytest.raises(RuntimeError):
         functional.jacobian(lambda x: torch.ones(2), X, strict=True)
     assert functional.jacobian(lambda x: torch.ones(2), X).abs().sum() == 0
+
+
+def test_strict_refuses_outputs_that_depend_on_nothing():
+    for function in (functional.jacobian, functional.vjp, functional.jvp):
+        with pytest.raises(RuntimeError, match="Output 0 of the user-provided function does not require gradients"):
+            function(lambda x: torch.ones(1), torch.ones(1), strict=True)

@@ -163,3 +163,11 @@ def test_a_write_through_data_does_not_count():
     w.data.add_(1)
     y.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_dir_lists_saved_values_under_pytorchs_names():
+    x = torch.ones(3, requires_grad=True)
+    saved = lambda tensor: [name for name in dir(tensor.grad_fn) if name.startswith("_saved")]
+    assert saved(x * x) == ["_saved_other", "_saved_self"]
+    assert saved(x.exp()) == ["_saved_result"]
+    assert "_saved_self_sym_sizes" in saved(x.sum(0)) and x.sum(0).grad_fn._saved_self_sym_sizes == (3,)
