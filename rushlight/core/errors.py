@@ -18,5 +18,8 @@ class UnpicklingError(SecurityError):
     """A file asks for a class or function that is no data: what PyTorch's `weights_only` refuses, under its name."""
 
 
-class LinAlgError(RuntimeError):
-    """A matrix is singular, or its decomposition did not converge."""
+class _LinAlgError(RuntimeError):
+    """A matrix is singular, or its decomposition did not converge."""  # PyTorch's name, which tracebacks and logs show
+
+
+LinAlgError = _LinAlgError

@@ -5,7 +5,7 @@ from ..core import dtypes, modes
 from ..core.devices import device as Device
 from ..core.devices import require_cpu
 from ..tensor import PLAIN, InferenceTensor, Tensor, bump, counter_of, meta_of
-from .dispatch import check_written, inplace, write_out
+from .dispatch import check_overlap, check_written, inplace, write_out
 from .record import composite, primitive
 
 flags, grad_enabled = modes.flags, modes.grad_enabled
@@ -193,6 +193,8 @@ def copy_(input, src, non_blocking=False):
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
     if unrecorded(input, src) and input._dtype is src._dtype:
+        if input._meta is not None or src._meta is not None:
+            check_overlap(input._array, src._array)
         try:
             np.copyto(input._array, src._array)
         except ValueError:

@@ -114,6 +114,8 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
     """
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
+    if fill_value is None or isinstance(fill_value, str):
+        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
     if dtype is None:
         dtype = number_dtype(fill_value)
     sizes = sizes_from((size,))

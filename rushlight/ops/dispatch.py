@@ -414,6 +414,18 @@ def check_written(tensor):
                            "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
 
 
+def check_overlap(written, read):
+    """Refuse a write into memory that is read at the same time at other places: which comes first would decide the result.
+
+    As PyTorch, only for arrays that fill their memory: a stride that leaves gaps makes the question too hard.
+    """
+    if (written is not read and written.flags.forc and read.flags.forc and np.may_share_memory(written, read)
+            and (written.strides != read.strides or written.shape != read.shape
+                 or written.__array_interface__["data"] != read.__array_interface__["data"])):
+        raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                           "location. Please clone() the tensor before performing the operation.")
+
+
 def check_inplace(tensor, others=()):
     """Refuse in-place ops that would break recorded history (PyTorch's rules). Returns whether history is to be recorded."""
     check_written(tensor)
@@ -448,11 +460,19 @@ def check_inplace(tensor, others=()):
     return True
 
 
+READ_FIRST = frozenset(("masked_fill", "index_fill"))  # they read their value, a single number, before they write
+
+
 def inplace(function, tensor, args, kwargs):
     """`tensor.op_(...)` made of `op`: compute, store, and give the tensor the result's history."""
     if type(tensor) not in PLAIN and hasattr(type(tensor), "__dispatch_inplace__"):
         return type(tensor).__dispatch_inplace__(function, tensor, args, kwargs)
-    recording = check_inplace(tensor, (*args, *kwargs.values()))
+    others = (*args, *kwargs.values())
+    recording = check_inplace(tensor, others)
+    if function.__name__ not in READ_FIRST:
+        for other in others:
+            if isinstance(other, Tensor) and (other._meta is not None or tensor._meta is not None):  # a view of something
+                check_overlap(tensor._array, other._array)
     if not recording:
         with modes.no_grad():
             result = function(tensor, *args, **kwargs)

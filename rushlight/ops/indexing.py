@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick, wrap
-from .dispatch import check_written, inplace
+from .dispatch import check_overlap, check_written, inplace
 from .generate import materialise
 from .record import composite, primitive
 from .view import view_op
@@ -561,6 +561,8 @@ def write(self, plain, tensors, value):
             wrap(part).copy_(wrap(values))  # raises with PyTorch's words
     if values.dtype is not part.dtype and values.dtype != part.dtype:
         values = value.to(self._dtype)._array.reshape(values.shape)
+    elif value._meta is not None and values.ndim:
+        check_overlap(part, values)
     part[...] = values
     bump(self)
 

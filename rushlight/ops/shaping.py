@@ -235,14 +235,14 @@ def reshape_as(input, other):
 
 
 @composite("torch method")
-def broadcast_to(input, size):
+def broadcast_to(input, size, *more):
     """Expanded to a shape, without copying.
 
     >>> import rushlight as torch
     >>> torch.broadcast_to(torch.zeros(3), (2, 3)).shape
     torch.Size([2, 3])
     """
-    return expand(input, tuple(size))
+    return expand(input, (size, *more) if more else tuple(size))
 
 
 @composite("torch method")
