@@ -14,7 +14,7 @@ import threading
 import numpy as np
 
 SMALL = 1 << 20  # bytes; what is smaller is left to NumPy
-BIG = 128 << 20  # and what is larger: the kernel's zeroing is little beside the work, the memory kept would be much
+BIG = 128 << 20  # and what is larger goes back to the system: it would be much to keep
 LIMIT = 256 << 20  # bytes of all blocks that are remembered; those that go are freed with their last array
 HUGE_PAGE = 2 << 20
 
@@ -23,6 +23,8 @@ class Block(mmap.mmap):
     """Memory of one array, which is its only user."""
 
     __slots__ = ("size", "start")
+    size: int
+    start: int  # where the array begins
 
 
 def references_alone() -> int:
@@ -41,20 +43,27 @@ _lock = threading.RLock()  # the collector may run inside and end in an allocati
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array in C's order, 64-byte aligned where it is large."""
     size = math.prod(shape) * dtype.itemsize
-    if not SMALL <= size <= BIG:
+    if size < SMALL:
         return np.empty(shape, dtype)
+    if size > BIG:
+        block = made(size)
+        return np.ndarray(shape, dtype, block, block.start)
     with _lock:
-        for block in range(len(_blocks)):
+        for i in range(len(_blocks)):
             # At most an eighth is left unused.
-            if size <= _blocks[block].size <= size + (size >> 3) and sys.getrefcount(_blocks[block]) == ALONE:
-                found = _blocks[block]
+            if size <= _blocks[i].size <= size + (size >> 3) and sys.getrefcount(_blocks[i]) == ALONE:
+                found = _blocks[i]
                 return np.ndarray(shape, dtype, found, found.start)
         found = made(size)
+        _blocks.append(found)
+        total = sum(block.size for block in _blocks)
+        while total > LIMIT:
+            total -= _blocks.pop(0).size
         return np.ndarray(shape, dtype, found, found.start)
 
 
 def made(size: int) -> Block:
-    """A new block for `size` bytes; the oldest ones are forgotten if there are too many."""
+    """A new block for `size` bytes, from a huge page's beginning where that pays."""
     aligned = size >= 2 * HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE")
     block = Block(-1, size + HUGE_PAGE if aligned else size, **PRIVATE)
     block.size, block.start = size, 0
@@ -65,10 +74,6 @@ def made(size: int) -> Block:
             block.madvise(mmap.MADV_HUGEPAGE, block.start, size // HUGE_PAGE * HUGE_PAGE)
         except OSError:
             pass  # a system without huge pages
-    _blocks.append(block)
-    total = sum(other.size for other in _blocks)
-    while total > LIMIT:
-        total -= _blocks.pop(0).size
     return block
 
 

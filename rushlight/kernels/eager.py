@@ -33,9 +33,9 @@ _lock = threading.Lock()
 
 
 class Kernel:
-    """Native code over blocks or rows; `unit` is how many elements one item has."""
+    """Native code over blocks or rows; `unit` is how many elements one item has. A `streamed` result is written past the caches."""
 
-    def __init__(self, name: str, arguments: tuple, dtype: str, width: int | None):
+    def __init__(self, name: str, arguments: tuple, dtype: str, width: int | None, streamed: bool):
         rule = RULES.get(name) or composite_rule(name)
         make = Maker()
         operands, count = [], 0
@@ -53,7 +53,7 @@ class Kernel:
         planner = fuse.plan([result])
         if len(planner.groups) != 1 or not isinstance(planner.groups[0], fuse.Group) or result.dtype != dtype:
             raise Unsupported("more than one loop nest")
-        kernel = fuse.build(planner, 0, {result: "out"})
+        kernel = fuse.build(planner, 0, {result: "out"})._replace(streamed=("out",) if streamed else ())
         module = Module()
         self.plan = emit(module, kernel, llvm.engine().vector_bits)
         self.unit = self.plan.block if width is None else width
@@ -153,7 +153,7 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
         if not suits(name, arguments, len(shape)) or width > 1 << 16 or width < 8:
             return None
         arguments = flattened(name, arguments)
-    found = kernel((name, tuple(arguments), dtype.name, width))
+    found = kernel((name, tuple(arguments), dtype.name, width, first.nbytes >= program.STREAMED))
     if found is None:
         return None
     out = memory.empty(shape, dtype)

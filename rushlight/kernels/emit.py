@@ -6,7 +6,7 @@ variable where that is a row variable.  Vectors are explicit; what is left over 
 
 from typing import Any
 
-from . import scalars
+from . import llvm, scalars
 from .ir import Function, Module, Type, Value
 from .loops import Affine, Call, Const, Expr, Fetch, Index, Kernel, Load, Local, Stage, walk
 
@@ -109,6 +109,10 @@ class Emitter:
                 self.over_vector(low, high, self.lane_rows)
 
         f.loop(begin, end, 1, item)
+        if "streamed" in f.module.globals and llvm.engine().triple.startswith("x86_64"):
+            # Streamed stores are not ordered with others; whoever waits for this kernel must see them.
+            f.module.declare("declare void @llvm.x86.sse.sfence()")
+            f.do("call void @llvm.x86.sse.sfence()")
         f.ret()
         return f
 
@@ -404,7 +408,12 @@ class Emitter:
         if step == 1:
             pointer = f.address(base, first, element)
             if self.mask is None:
-                f.store(value, pointer, align)
+                if self.streams(store, value.type):
+                    # Past the caches: what is overwritten need not be read first.
+                    f.module.globals["streamed"] = "!0 = !{i32 1}"
+                    f.store(value, pointer, value.type.bits * lanes // 8, ", !nontemporal !0")
+                else:
+                    f.store(value, pointer, align)
                 return
             symbol, kind = f"llvm.masked.store.{value.type.mangled}.p0", POINTER
         else:
@@ -413,6 +422,13 @@ class Emitter:
         mask = self.mask if self.mask is not None else f.constant(Type("i1", lanes), True)
         f.module.declare(f"declare void @{symbol}({value.type}, {kind}, {mask.type})")
         f.do(f"call void @{symbol}({value}, {kind} align {align} {pointer.text}, {mask})")
+
+
+    def streams(self, store: Any, kind: Type) -> bool:
+        """Whether every vector of a store lies at a multiple of its size in a buffer that is streamed."""
+        index, lanes = store.index, kind.lanes
+        return (store.buffer in self.kernel.streamed and lanes == self.plan.lanes and not index.const % lanes
+                and all(not coefficient % lanes for var, coefficient in index.terms if var != self.kernel.vector))
 
 
 def emit(module: Module, kernel: Kernel, bits: int) -> Plan:

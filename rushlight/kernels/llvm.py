@@ -6,12 +6,14 @@ llvmlite is imported on first use, so importing rushlight does not pay for it.  
 made here at all.
 """
 
+import contextlib
 import ctypes
 import itertools
 import os
 import re
 import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from . import cache
@@ -42,36 +44,53 @@ class CompileError(RuntimeError):
     """Generated IR was refused by the linter or the verifier: always a defect of rushlight."""
 
 
-class Engine:
-    """The process-wide LLVM state: target machine, JIT, host description."""
+# Processors that code can be made for besides this one: `RUSHLIGHT_CPU` names one, and tests run every kernel for each.
+TARGETS = {
+    "avx2": ("x86-64-v3", "avx avx2 bmi bmi2 cmov cx16 cx8 f16c fma fxsr lzcnt mmx movbe popcnt sahf sse sse2 sse3 sse4.1 sse4.2 ssse3 xsave"),
+    "baseline": ("x86-64", "cmov cx8 fxsr mmx sse sse2"),
+}
 
-    def __init__(self) -> None:
+
+class Engine:
+    """The LLVM state for one target: target machine, JIT, and what the processor can do."""
+
+    def __init__(self, target: str = "host") -> None:
         import llvmlite
         import llvmlite.binding as binding
 
-        self.binding = binding
+        self.binding, self.name = binding, target
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         binding.initialize_native_asmparser()
         self.version = f"llvmlite {llvmlite.__version__} llvm {'.'.join(map(str, binding.llvm_version_info))}"
-        self.cpu = binding.get_host_cpu_name()
-        features = binding.get_host_cpu_features()
-        self.features = {name for name, on in features.items() if on}
-        # LLVM prefers 256-bit vectors on several CPUs; our kernels choose their own width.
-        self.flags = ",".join(filter(None, [features.flatten(), "-prefer-256-bit"]))
         self.triple = binding.get_process_triple()
+        host = binding.get_host_cpu_features()
+        if target == "host":
+            self.cpu, self.features = binding.get_host_cpu_name(), {name for name, on in host.items() if on}
+            # LLVM prefers 256-bit vectors on several CPUs; our kernels choose their own width.
+            self.flags = ",".join(filter(None, [host.flatten(), "-prefer-256-bit"]))
+        else:
+            if target not in TARGETS or not self.triple.startswith("x86_64"):
+                raise ValueError(f"RUSHLIGHT_CPU is {target!r}; expected 'host'" + "".join(f", '{name}'" for name in TARGETS) + " (x86-64 only)")
+            self.cpu, names = TARGETS[target]
+            self.features = set(names.split())
+            missing = {name for name in self.features if not host.get(name, True)}
+            if missing:
+                raise ValueError(f"RUSHLIGHT_CPU is {target!r}, but this processor lacks {sorted(missing)[0]}")
+            self.flags = ",".join(f"+{name}" for name in sorted(self.features))
         self.target = binding.Target.from_triple(self.triple)
-        self.machine = self.target.create_target_machine(
-            cpu=self.cpu, features=self.flags, opt=2, reloc="pic", codemodel="default")
+
+        def machine() -> Any:
+            return self.target.create_target_machine(cpu=self.cpu, features=self.flags, opt=2, reloc="pic", codemodel="default")
+
+        self.machine = machine()
         self.layout = str(self.machine.target_data)
-        jit_machine = self.target.create_target_machine(
-            cpu=self.cpu, features=self.flags, opt=2, reloc="pic", codemodel="default")
-        self.jit = binding.create_lljit_compiler(jit_machine, use_jit_link=True)
+        self.jit = binding.create_lljit_compiler(machine(), use_jit_link=True)
         self.pid = os.getpid()
 
     @property
     def vector_bits(self) -> int:
-        if "avx512f" in self.features and "avx512dq" in self.features and "avx512vl" in self.features:
+        if {"avx512f", "avx512dq", "avx512vl"} <= self.features:
             return 512
         return 256 if "avx2" in self.features else 128
 
@@ -82,8 +101,19 @@ def engine() -> Engine:
     if _engine is None:
         with _lock:
             if _engine is None:
-                _engine = Engine()
+                _engine = Engine(os.environ.get("RUSHLIGHT_CPU", "host"))
     return _engine
+
+
+@contextlib.contextmanager
+def target(name: str) -> Iterator[Engine]:
+    """Make code for another processor of `TARGETS` inside: for tests. What was linked before stays as it is."""
+    global _engine
+    before, _engine = engine(), Engine(name)
+    try:
+        yield _engine
+    finally:
+        _engine = before
 
 
 def machine() -> tuple[str, ...]:
@@ -99,7 +129,7 @@ def available() -> bool:
         return False
     try:
         engine()
-    except (ImportError, OSError, RuntimeError) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         _refused = True
         warnings.warn(f"no machine code can be made here, compiled graphs run by their ops: {type(error).__name__}: {error}",
                       RuntimeWarning, stacklevel=2)

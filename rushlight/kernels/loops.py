@@ -187,7 +187,10 @@ class Stage(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """rows: parallel loops; vector: the variable that goes over lanes; scratch: row-sized private buffers and their lengths."""
+    """rows: parallel loops; vector: the variable that goes over lanes; scratch: row-sized private buffers and their lengths.
+
+    streamed: buffers that begin at a multiple of 64 bytes and are too large to be found in a cache later.
+    """
 
     name: str
     rows: tuple[tuple[str, int], ...]
@@ -195,6 +198,7 @@ class Kernel(NamedTuple):
     vector: str
     buffers: tuple[tuple[str, str], ...]  # name, dtype; the frame's order
     scratch: tuple[tuple[str, str, int], ...] = ()
+    streamed: tuple[str, ...] = ()
 
     def python(self) -> str:
         """The kernel as Python loops over flat arrays: `exec` it and call `kernel(buffers...)`."""

@@ -17,6 +17,7 @@ from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, 
 
 PARALLEL_WORK = 600_000  # below this (elements times scalar ops, about 15 us), waking workers costs more than it gives
 PIECES = 16
+STREAMED = 8 << 20  # bytes from which an output is written past the caches: little of it would be found there later
 
 
 class Stages:
@@ -54,7 +55,7 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     names for some outputs the input that takes their values: where nothing reads it later, it is written in place, and
     the output is not among the results (`program.returned` has the numbers of those that are).
     """
-    made = arrange(outputs, updates)
+    made = arrange(outputs, updates, STREAMED)
     runtime.write_entry(made.module, [source.buffer for source in inputs], [f"out{i}" for i in made.returned], made.arena, made.size, made.steps,
                         made.commit)
     text = str(made.module)
@@ -64,8 +65,11 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     return program
 
 
-def arrange(outputs: list[Array], updates: dict[int, str] | None = None) -> Layout:
-    """Plan and emit what computes `outputs`; output i goes to the buffer `outI`."""
+def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streamed: float = math.inf) -> Layout:
+    """Plan and emit what computes `outputs`; output i goes to the buffer `outI`.
+
+    Those of `streamed` bytes or more must begin at multiples of 64 bytes.
+    """
     # A program never hands out its inputs: what is one is copied.
     outputs = [Point(f"cast_{a.dtype}", (a,), a.shape, a.dtype) if isinstance(a, Source) else a for a in outputs]
     planner = fuse.plan(outputs)
@@ -112,7 +116,8 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None) -> Layo
             kernel = fuse.storing(kernel, renamed)
         if not any(stage.stores for stage in kernel.stages):
             continue
-        same, places = canonical(kernel)
+        large = [name for array, name in buffers.items() if name.startswith("out") and array.size * scalars.SIZE[array.dtype] >= streamed]
+        same, places = canonical(kernel._replace(streamed=tuple(name for name, _ in kernel.buffers if name in large)))
         written = module.shared.get(same)
         if written is None:
             kernels.append(kernel)
@@ -161,7 +166,8 @@ def canonical(kernel: Kernel) -> tuple[Kernel, list]:
         stages.append(Stage(stage.loops, tuple(Fold(f.name, f.op, done[f.value]) for f in stage.folds), stores))
     places = [(name, first[name] * scalars.SIZE[dtype]) if first.get(name) else name for name, dtype in kernel.buffers]
     buffers = tuple((names[name], dtype) for name, dtype in kernel.buffers)
-    return kernel._replace(name="", stages=tuple(stages), buffers=buffers), places
+    streamed = tuple(names[name] for name in kernel.streamed if not first[name] * scalars.SIZE[dict(kernel.buffers)[name]] % 64)
+    return kernel._replace(name="", stages=tuple(stages), buffers=buffers, streamed=streamed), places
 
 
 def numpy_dtype(name: str) -> np.dtype:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import vecmath
+from . import llvm, vecmath
 from .ir import Type, Value
 
 # How a dtype is held in memory, in a register, and its size in bytes.
@@ -161,10 +161,41 @@ def identity(op: str, dtype: str) -> Any:
     return int(info.min if op == "amax" else info.max)
 
 
+def from_half(value: Value) -> Value:
+    """float16 bits (as LLVM's half) to float32; by integer arithmetic where the processor has no instruction for it."""
+    if converts_half():
+        return value.cast("fpext", "float")
+    bits = value.bitcast("i16").cast("zext", "i32")
+    size = (bits & 0x7FFF) << 13
+    # Denormals become normal by the multiplication, which is exact.
+    finite = (size.bitcast("float") * 2.0**112).bitcast("i32")
+    return ((size >= 0x7C00 << 13).select(size | 0x7F800000, finite) | ((bits & 0x8000) << 16)).bitcast("float")
+
+
+def to_half(value: Value) -> Value:
+    """float32 to float16, rounded to nearest, ties to even."""
+    if converts_half():
+        return value.cast("fptrunc", "half")
+    bits = value.bitcast("i32")
+    size = bits & 0x7FFFFFFF
+    normal = (size + 0xFFF + (size.lshr(13) & 1) - (112 << 23)).lshr(13)
+    # Below 2**-14 the unit is 2**-24, which is that of a float32 near 1/2: the addition rounds.
+    tiny = (size.bitcast("float") + 0.5).bitcast("i32") - 0x3F000000
+    large = (size > 0x7F800000).select(size.constant(0x7E00), 0x7C00)
+    result = (size < 0x38800000).select(tiny, (size < 0x47800000).select(normal, large)) | (bits.lshr(16) & 0x8000)
+    return result.cast("trunc", "i16").bitcast("half")
+
+
+def converts_half() -> bool:
+    """Whether the target has instructions between float16 and float32; what LLVM calls otherwise is in no C library of ours."""
+    host = llvm.engine()
+    return not host.triple.startswith("x86") or "f16c" in host.features
+
+
 def round_half(value: Value, dtype: str) -> Value:
     """A float32 register value rounded to what `dtype` can hold, if that is narrower."""
     if dtype == "float16":
-        return value.cast("fptrunc", "half").cast("fpext", "float")
+        return from_half(to_half(value))
     if dtype == "bfloat16":
         bits = value.bitcast("i32")
         rounded = (bits + ((bits.lshr(16) & 1) + 0x7FFF)) & -65536
@@ -212,7 +243,7 @@ def load(value: Value, dtype: str) -> Value:
         return value.differs(0)
     if dtype == "bfloat16":
         return (value.cast("zext", "i32") << 16).bitcast("float")
-    return value.cast("fpext", "float") if dtype == "float16" else value
+    return from_half(value) if dtype == "float16" else value
 
 
 def store(value: Value, dtype: str) -> Value:
@@ -222,7 +253,7 @@ def store(value: Value, dtype: str) -> Value:
     if dtype == "bfloat16":
         nan = value.is_nan().select(value.constant(float("nan")), value)
         return nan.bitcast("i32").lshr(16).cast("trunc", "i16")
-    return value.cast("fptrunc", "half") if dtype == "float16" else value
+    return to_half(value) if dtype == "float16" else value
 
 
 def register(dtype: str, lanes: int = 1) -> Type:

@@ -6,11 +6,13 @@ module and type.  float32 functions without a form of their own run the float64 
 without one call the C library lane by lane.  `accuracy.py` measures them.
 """
 
+from . import llvm
 from .ir import Function, Type, Value
 
 LN2 = {"float": (0.6931471824645996, -1.9046542121259336e-09), "double": (0.6931471805599453, 2.3190468138462996e-17)}
-PI = {"float": (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
-      "double": (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33)}
+# Every part is rounded down, so that all are positive: with x = -0 each step of the reduction then gives -0.
+PI = {"float": (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14),
+      "double": (3.141592653589793, 1.224646799147353e-16, 2.1657133478438278e-32)}
 HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 LOG2E = 1.4426950408889634
 # Adding and taking away this number rounds to an integer and leaves that integer in the low bits.
@@ -23,6 +25,10 @@ EXPM1 = {"float": (0.000198910798644647, 0.0013933731243014336, 0.00833331048488
          "double": (2.09147553258932e-09, 2.5105312729622103e-08, 2.755727347871858e-07, 2.755725517000089e-06,
                     2.480158732567746e-05, 0.0001984126987500228, 0.0013888888888883711, 0.008333333333326084,
                     0.04166666666666667, 0.1666666666666667, 0.5)}
+# (exp(r) - 1 - r) / r^2, where the 1 is added last
+EXP_FLOAT = (0.001381982583552599, 0.008368686772882938, 0.041668277233839035, 0.1666652113199234, 0.4999999403953552)
+# tanh(x) / x - 1, over x^2, in x^2
+TANH = (-0.0062428489327430725, 0.02105071395635605, -0.0538475476205349, 0.13332544267177582, -0.33333316445350647)
 LOG_FLOAT = (0.0697162076830864, -0.11479748785495758, 0.1168542355298996, -0.12425685673952103, 0.14249056577682495,
              -0.1666780263185501, 0.20000715553760529, -0.2499999701976776, 0.3333333134651184)
 LOG_DOUBLE = (0.14630036854267117, 0.1533061685813288, 0.18182922527146983, 0.22222210674049558, 0.2857142862881216,
@@ -86,14 +92,35 @@ def power_of_two(i: Value, kind: str) -> Value:
     return ((i + BIAS[kind]) << MANTISSA[kind]).bitcast(kind)
 
 
+def scaled(value: Value, n: Value, i: Value) -> Value:
+    """value * 2**n, rounded once also where that is denormal, infinite where it is too large; i is n as an integer."""
+    kind, lanes = value.type.element, value.type.lanes
+    if lanes * value.type.bits == 512 and llvm.engine().vector_bits == 512:
+        suffix, mask = ("ps", "i16 -1") if kind == "float" else ("pd", "i8 -1")
+        symbol = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
+        function = value.function
+        function.module.declare(f"declare {value.type} @{symbol}({value.type}, {value.type}, {value.type}, {mask.split()[0]}, i32)")
+        return function.emit(value.type, f"call {value.type} @{symbol}({value}, {n}, {value.type} zeroinitializer, {mask}, i32 4)")
+    # Two factors, so that neither overflows and a denormal result is rounded once.
+    half = i >> 1
+    return value * power_of_two(half, kind) * power_of_two(i - half, kind)
+
+
 def exp(x: Value) -> Value:
     kind = x.type.element
     high, low = (89.0, -104.5) if kind == "float" else (710.0, -746.0)
-    i, _, t = reduced_exponent(x.below(high).above(low))
-    p = t + 1.0
-    # Two factors, so that neither overflows and a denormal result is rounded once.
-    half = i >> 1
-    return p * power_of_two(half, kind) * power_of_two(i - half, kind)
+    x = x.below(high).above(low)
+    shifted = x.fma(LOG2E, MAGIC[kind])
+    n = shifted - MAGIC[kind]
+    integer = x.type.integer.element
+    if kind == "float":
+        # The first step is exact.
+        r = (-n).fma(LN2[kind][1], (-n).fma(LN2[kind][0], x))
+        p = r.polynomial(*EXP_FLOAT, 1.0, 1.0)
+    else:
+        _, _, t = reduced_exponent(x)
+        p = t + 1.0
+    return scaled(p, n, shifted.bitcast(integer) - x.constant(MAGIC[kind]).bitcast(integer))
 
 
 def expm1(x: Value) -> Value:
@@ -211,8 +238,9 @@ def sin(x: Value) -> Value:
     r = x
     for part in PI[kind]:
         r = (-n).fma(part, r)
-    value = flipped(sine_polynomial(r), shifted.bitcast(x.type.integer.element))
-    return with_large(x, x.equal(0.0).select(x, value), 0)
+    # The polynomial has the sign of r, but for -0, where its last addition gives +0.
+    sign = flipped(r, shifted.bitcast(x.type.integer.element))
+    return with_large(x, sine_polynomial(r).copysign(sign), 0)
 
 
 def cos(x: Value) -> Value:
@@ -232,7 +260,7 @@ def with_large(x: Value, value: Value, shift: int) -> Value:
     """`value`, but computed with all the digits of pi in lanes where |x| is large (a branch that is rarely taken)."""
     function = x.function
     size = abs(x)
-    large = (size >= LARGE[x.type.element]) & (size < INF)
+    large = size.compare("uge", LARGE[x.type.element])  # or infinite, or NaN: those come back as they are
     hit = large if x.type.lanes == 1 else function.intrinsic(
         "vector.reduce.or", large, result=Type("i1"), types=(large.type,))
     before = function.label
@@ -325,15 +353,39 @@ def tan(x: Value) -> Value:
 
 
 def tanh(x: Value) -> Value:
-    """e / (e + 2) with e = exp(2|x|) - 1."""
+    """float32: an odd polynomial up to 0.55, 1 - 2 / (exp(2|x|) + 1) beyond; float64: e / (e + 2) with e = exp(2|x|) - 1."""
     kind = x.type.element
-    limit = 9.1 if kind == "float" else 19.1
+    if kind == "float":
+        size = abs(x)
+        y = size.below(9.1)
+        shifted = y.fma(2 * LOG2E, MAGIC[kind])
+        n = shifted - MAGIC[kind]
+        half = (-n).fma(LN2[kind][1] / 2, (-n).fma(LN2[kind][0] / 2, y))
+        p = half.polynomial(*[c * 2.0 ** (6 - i) for i, c in enumerate(EXP_FLOAT)], 2.0, 1.0)
+        # n <= 27 goes into the exponent by an integer addition.
+        e = (p.bitcast("i32") + (shifted.bitcast("i32") << 23)).bitcast("float")
+        far = twice_reciprocal_from_one(e + 1.0)
+        z = x * x
+        near = (size * z).fma(z.polynomial(*TANH), size)
+        # NaN takes the polynomial.
+        return (size >= 0.55).select(far, near).copysign(x)
     # expm1 for an argument that neither overflows nor needs its sign.
-    i, _, t = reduced_exponent((abs(x) + abs(x)).below(2 * limit))
+    i, _, t = reduced_exponent((abs(x) + abs(x)).below(2 * 19.1))
     scale = power_of_two(i, kind)
     e = scale.fma(t, scale - 1.0)
     # From e = 2 on, rounding e + 2 hardly moves the quotient (and what it lost is no longer found this way).
     return refined(e, 2.0, e, lambda q: (e < 2.0).select((1.0 - q) * 0.5, 0.0)).copysign(x)
+
+
+def twice_reciprocal_from_one(d: Value) -> Value:
+    """1 - 2 / d for float32 d in a modest range: the processor's estimate and one step of Newton's cost less than a division."""
+    if d.type.lanes != 16 or llvm.engine().vector_bits != 512:
+        return 1.0 - 2.0 / d
+    symbol = "llvm.x86.avx512.rcp14.ps.512"
+    d.function.module.declare(f"declare {d.type} @{symbol}({d.type}, {d.type}, i16)")
+    q = d.function.emit(d.type, f"call {d.type} @{symbol}({d}, {d.type} zeroinitializer, i16 -1)")
+    q = q.fma((-d).fma(q, 1.0), q)
+    return q.fma(-2.0, 1.0)
 
 
 def refined(numerator: Value, one: float, e: Value, inverse: object) -> Value:

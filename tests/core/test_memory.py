@@ -44,9 +44,10 @@ def test_memory_that_anything_reaches_is_never_given_out(hold):
     assert (np.asarray(held) == 7).all()
 
 
-def test_small_and_huge_arrays_are_numpys():
-    for shape in ((10,), (memory.BIG // 4 + 1,)):
-        assert memory.empty(shape, KIND).base is None
+def test_small_arrays_are_numpys_and_huge_ones_are_not_kept():
+    assert memory.empty((10,), KIND).base is None
+    huge = memory.empty((memory.BIG // 4 + 1,), KIND)
+    assert address(huge) % 64 == 0 and memory.owned(huge) and not memory._blocks
 
 
 def test_what_is_remembered_is_bounded():

@@ -78,9 +78,22 @@ CASES = {
 }
 
 
+TARGETS = ["host", *llvm.TARGETS]
+
+
+@pytest.fixture(params=TARGETS)
+def target(request):
+    """Code for each processor that this one can stand in for."""
+    try:
+        with llvm.target(request.param) as made:
+            yield made
+    except ValueError as lacking:
+        pytest.skip(str(lacking))
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (7, 16), (2, 17), (5, 33), (13, 100), (40, 67)])
 @pytest.mark.parametrize("case", CASES)
-def test_no_kernel_leaves_its_buffers(case, shape):
+def test_no_kernel_leaves_its_buffers(case, shape, target):
     x, y = (RNG.normal(size=shape).astype(np.float32) for _ in range(2))
     native = compiled(lambda m, a, b: CASES[case](m, a, b), x, y)
     arrays = [x, y][:len(native.inputs)]
@@ -88,6 +101,88 @@ def test_no_kernel_leaves_its_buffers(case, shape):
     for end in (True, False):
         for got, expected in zip(run_guarded(native, arrays, end), want):
             np.testing.assert_array_equal(got, expected)
+
+
+def convolved(m, x, w):
+    return RULES["conv2d"](m, x, w, None, 1, 1)
+
+
+def weight_gradient(m, x, g):
+    return RULES["conv_weight"](m, g, x, (5, 3, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [(5, 7), (9, 16), (4, 33)])
+def test_convolutions_stay_in_their_buffers_and_are_right(size, dtype, target):
+    torch = pytest.importorskip("torch")
+    x, w = RNG.normal(size=(2, 3, *size)).astype(dtype), RNG.normal(size=(5, 3, 3, 3)).astype(dtype)
+    g = RNG.normal(size=(2, 5, *size)).astype(dtype)
+    want = torch.conv2d(*map(torch.from_numpy, (x, w)), padding=1).numpy()
+    want_weight = torch.nn.grad.conv2d_weight(torch.from_numpy(x), w.shape, torch.from_numpy(g), padding=1).numpy()
+    for build, arrays, exact in ((convolved, [x, w], want), (weight_gradient, [x, g], want_weight)):
+        native = compiled(build, *arrays)
+        for end in (True, False):
+            np.testing.assert_allclose(run_guarded(native, arrays, end)[0], exact, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 64, 64), (31, 130, 257), (130, 31, 400), (4, 4, 3000)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_odd_tails(m, n, k, dtype, target):
+    a, b = RNG.normal(size=(m, k)).astype(dtype), RNG.normal(size=(k, n)).astype(dtype)
+    native = compiled(lambda make, a, b: RULES["matmul"](make, a, b), a, b)
+    for end in (True, False):
+        np.testing.assert_allclose(run_guarded(native, [a, b], end)[0], a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3 if dtype == np.float32 else 1e-11)
+
+
+@pytest.mark.parametrize("name", ["index_select", "gather", "embedding"])
+@pytest.mark.parametrize("bad", [-1, 9, 1 << 40, -(1 << 62)])
+def test_bad_indices_are_faults_and_touch_nothing(name, bad, target):
+    x = RNG.normal(size=(9, 5)).astype(np.float32)
+    index = np.array([[0, 1, 2, 8, 3]] * 3) if name == "gather" else np.array([0, 8, 3])
+    build = {"index_select": lambda m, x, i: RULES["index_select"](m, x, 0, i), "gather": lambda m, x, i: RULES["gather"](m, x, 0, i),
+             "embedding": lambda m, x, i: RULES["embedding"](m, i, x)}[name]
+    native = compiled(build, x, index)
+    want = np.take_along_axis(x, index, 0) if name == "gather" else x[index]
+    for end in (True, False):
+        np.testing.assert_array_equal(run_guarded(native, [x, index], end)[0], want)
+    index.flat[1] = bad
+    guards = [Guarded(a) for a in (x, index, np.zeros_like(want))]
+    try:
+        code = native._native(pool.pool().address, native._state.ctypes.data, native._table.ctypes.data, *[g.array for g in guards])
+    finally:
+        for guard in guards:
+            guard.release()
+    assert code == -2
+    with pytest.raises(IndexError):
+        native.call(x, index)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_types_are_rounded_alike_for_every_target(dtype, target):
+    kind = np.dtype(np.float16) if dtype == "float16" else program.numpy_dtype("bfloat16")
+    x = np.concatenate([RNG.normal(size=3000) * 10.0 ** RNG.integers(-9, 5, 3000), [0.0, -0.0, np.inf, -np.inf, np.nan, 65519.9, 65520.0, 6e-8, 2.9e-8]])
+    x = x.astype(np.float32)
+    native = compiled(lambda m, x: (m.cast(x, dtype), m.cast(m.cast(x, dtype), "float32")), x)
+    half, back = native.call(x)
+    with np.errstate(all="ignore"):
+        import ml_dtypes
+        want = x.astype(kind if dtype == "float16" else ml_dtypes.bfloat16)
+    np.testing.assert_array_equal(back, want.astype(np.float32))
+    assert half.dtype == kind
+
+
+def test_large_results_are_written_past_the_caches_and_are_right(target):
+    x = RNG.normal(size=(1 << 11, 1 << 10)).astype(np.float32)
+    native = compiled(lambda m, x: (m.point("add", x, 1), RULES["sum"](m, x, 1)), x)
+    assert "nontemporal" in native.library.text
+    assert "@llvm.x86.sse.sfence" in native.library.text or not target.triple.startswith("x86")
+    for _ in range(3):
+        added, total = native.call(x)
+        np.testing.assert_array_equal(added, x + 1)
+    odd = RNG.normal(size=(1 << 11, 1025)).astype(np.float32)
+    native = compiled(lambda m, x: RULES["softmax"](m, x, 1), odd)
+    exact = np.exp(odd.astype(np.float64))
+    np.testing.assert_allclose(native.call(odd)[0], exact / exact.sum(1, keepdims=True), rtol=1e-5)
 
 
 def test_input_tables_are_checked_natively():
