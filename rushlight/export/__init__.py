@@ -8,7 +8,7 @@ import importlib
 from typing import Any
 
 NAMES = {"export": "build", "export_for_training": "build", "draft_export": "build", "register_dataclass": "build", "unflatten": "build",
-         "default_decompositions": "build", "Package": "archive", "to_c": "c_code", "ExportedProgram": "program", "Dim": "sizes", "dims": "sizes", "ShapesCollection": "sizes",
+         "default_decompositions": "build", "Package": "archive", "to_c": "c_code", "ExportedProgram": "program", "Dim": "sizes", "dims": "sizes", "ShapesCollection": "sizes", "AdditionalInputs": "sizes", "ConstraintViolationError": "sizes",
          "UserError": "sizes", "save": "archive", "load": "archive", "FormatError": "archive", "ExportGraphSignature": "signature",
          "ExportBackwardSignature": "signature", "InputKind": "signature", "InputSpec": "signature", "OutputKind": "signature",
          "OutputSpec": "signature", "TensorArgument": "signature", "ConstantArgument": "signature", "SymIntArgument": "signature"}

@@ -27,7 +27,7 @@ from .checks import Checks, Input, SizeSymbol
 from .program import ExportedProgram, check_true, switch_mode
 from .prove import prove
 from .signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument, TensorArgument
-from .sizes import Root, Sizes, UserError
+from .sizes import AdditionalInputs, Root, ShapesCollection, Sizes, UnsupportedInput, UserError
 from .trace import ExportTracer, trace_module
 
 
@@ -39,7 +39,7 @@ def export(mod: Any, args: tuple = (), kwargs: dict | None = None, *, dynamic_sh
         mod: an `nn.Module`; its forward is traced in its present mode (train or eval).
         args, kwargs: example inputs. Tensors become inputs; Python numbers and strings are fixed and checked on each call.
         dynamic_shapes: which sizes are free: `{"x": {0: Dim("batch", min=1, max=64)}}`, or a tuple in the order of the
-            inputs. All others are fixed to the example's.
+            inputs, a `ShapesCollection`, or `AdditionalInputs`. All others are fixed to the example's.
         strict: accepted as in PyTorch; both values capture in the same, sound way.
 
     Returns an `ExportedProgram`. Raises `UserError` where forward cannot become one graph (the text names the line and
@@ -57,18 +57,30 @@ def export(mod: Any, args: tuple = (), kwargs: dict | None = None, *, dynamic_sh
     mod = getattr(mod, "_orig_mod", mod)  # a compiled module stands for its original
     if not isinstance(args, tuple):
         raise UserError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    return export_one(mod, mod, args, dict(kwargs or {}), dynamic_shapes, {})
+    if not isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
+        return export_one(mod, mod, args, dict(kwargs or {}), dynamic_shapes)
+    program = export_one(mod, mod, args, dict(kwargs or {}), dynamic_shapes.dynamic_shapes(mod, args, kwargs))
+    if isinstance(dynamic_shapes, AdditionalInputs):
+        dynamic_shapes.verify(program)
+    return program
 
 
-def export_one(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, shared: dict) -> ExportedProgram:
-    """The program of one call of `called`; `mod` names its state. `shared`: tensor -> its copy, over several programs."""
+def export_one(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, shared: dict | None = None) -> ExportedProgram:
+    """The program of one call of `called`; `mod` names its state. `shared`: tensor -> its copy, over the programs of a package."""
     with modes.inference_mode(False):  # the program's state is ordinary, whatever the caller's mode
         return build(mod, called, args, kwargs, dynamic_shapes, shared)
 
 
-def build(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, shared: dict) -> ExportedProgram:
+def build(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shapes: Any, shared: dict | None) -> ExportedProgram:
     names, arguments = argument_names(called, args, kwargs)
+    if isinstance(dynamic_shapes, dict):
+        dynamic_shapes = spread(called, dynamic_shapes, arguments)
     leaves, spec = tree_flatten((args, kwargs))
+    for leaf in leaves:
+        if not (leaf is None or isinstance(leaf, Tensor) or type(leaf) in (int, float, bool, str, complex)):
+            raise UnsupportedInput(
+                f"Unsupported input type {type(leaf)}. Export only supports pytree containers of basic types (Tensor, int, float, ...) as input. "
+                "To register a custom dataclass, use torch.export.register_dataclass.")
     leaves = [fresh(leaf) for leaf in leaves]
     args_, kwargs_ = tree_unflatten(leaves, spec)
     sizes = Sizes().read(arguments, dynamic_shapes)
@@ -77,6 +89,15 @@ def build(mod: Module, called: Any, args: tuple, kwargs: dict, dynamic_shapes: A
     if counters:  # numbers that forward changes: traced again as state
         tracer, value = trace_module(called, args_, kwargs_, leaves, sizes, counters=counters)
     return Builder(mod, tracer, value, names, args, kwargs, leaves, sizes, shared).program()
+
+
+def spread(called: Any, dynamic_shapes: dict, arguments: dict) -> dict:
+    """What is said about `**options` as a whole, by the names of the options."""
+    signature = inspect.signature(called.forward if isinstance(called, Module) else called)
+    variable = next((name for name, parameter in signature.parameters.items() if parameter.kind is parameter.VAR_KEYWORD), None)
+    if variable is None or variable in arguments or not isinstance(dynamic_shapes.get(variable), dict):
+        return dynamic_shapes
+    return {**{name: shape for name, shape in dynamic_shapes.items() if name != variable}, **dynamic_shapes[variable]}
 
 
 def changed_numbers(mod: Module, tracer: ExportTracer) -> dict:
@@ -187,7 +208,7 @@ class Builder:
                  shared: dict | None = None):
         self.mod, self.tracer, self.value, self.names = mod, tracer, value, names
         self.args, self.kwargs, self.leaves, self.sizes = args, kwargs, leaves, sizes
-        self.shared = {} if shared is None else shared
+        self.package, self.shared = shared is not None, {} if shared is None else shared
         self.graph = Graph()
         self.nodes: dict[Node, Node] = {}
         self.state: dict[str, Tensor] = {}
@@ -276,18 +297,17 @@ class Builder:
             else:
                 self.inputs.append(Input(name, value=leaf))
                 specs.append(InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, leaf), None))
-                if not (leaf is None or type(leaf) in (int, float, bool, str, complex)):
-                    raise UserError(f"Unsupported input type {type(leaf)}. Export supports tensors, numbers, strings and None, in tuples, lists, dicts.")
-        # parameters keep training here while the program has the values of now
-        self.state = {name: self.copied(name, value) for name, value in self.state.items()}
-        self.constants = {name: self.copied(name, value) for name, value in self.constants.items()}
+        # As in PyTorch, the program's state is the module's own. A package has its own, since a training step also counts in Python numbers.
+        self.state = {name: self.held(name, value) for name, value in self.state.items()}
+        self.constants = {name: self.held(name, value) for name, value in self.constants.items()}
         return specs
 
-    def copied(self, name: str, tensor: Tensor) -> Tensor:
-        """The exported values, apart from the module's; one copy for all programs of a package."""
+    def held(self, name: str, tensor: Tensor) -> Tensor:
+        """A tensor as the program's state, the same in all programs of a package; inference tensors are copied, since they know no gradients."""
         known = self.shared.get(id(tensor))
         if known is None:
-            known = self.shared[id(tensor)] = (tensor, copy_state(tensor), name)
+            apart = self.package or tensor.is_inference()
+            known = self.shared[id(tensor)] = (tensor, copy_state(tensor) if apart else tensor, name)
         return known[1]
 
     def constant_name(self, item: Traced) -> str:
@@ -382,8 +402,8 @@ class Builder:
                 node = leaf
                 specs.append(OutputSpec(OutputKind.USER_OUTPUT, ConstantArgument("", leaf)))
             else:
-                raise UserError(f"It looks like one of the outputs with type `{type(leaf)}` is not supported. Export supports tensors, numbers, "
-                                "strings and None, in tuples, lists and dicts.")
+                raise UserError(f"Found {type(leaf)} in output, which is not a known type. If this type holds tensors, you need to register a pytree "
+                                "for it (torch.export.register_dataclass). Programs give tensors, numbers, strings and None, in tuples, lists and dicts.")
             outputs.append(node)
         return outputs, spec, specs
 
@@ -517,7 +537,7 @@ class Described:
 
 
 def copy_state(value: Tensor) -> Tensor:
-    """The exported values, apart from the module's."""
+    """An ordinary tensor of the same values."""
     copied = value.detach().clone()
     return Parameter(copied, value.requires_grad) if isinstance(value, Parameter) else copied.requires_grad_(value.requires_grad)
 

@@ -22,10 +22,10 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "e
 class Input:
     """One leaf of the inputs: a tensor (dtype and sizes) or a constant (its value)."""
 
-    __slots__ = ("name", "dtype", "shape", "value", "tensor")
+    __slots__ = ("name", "label", "dtype", "shape", "value", "tensor")
 
     def __init__(self, name: str, dtype: Any = None, shape: tuple | None = None, value: Any = None):
-        self.name, self.dtype, self.shape, self.value, self.tensor = name, dtype, shape, value, shape is not None
+        self.name, self.label, self.dtype, self.shape, self.value, self.tensor = name, name, dtype, shape, value, shape is not None
 
 
 class SizeSymbol:
@@ -76,11 +76,13 @@ class Checks:
     def __init__(self, names: list[str], keyword: set[str], spec: Any, inputs: list[Input], symbols: dict[str, SizeSymbol], relations: list):
         self.names, self.keyword, self.spec = names, keyword, spec  # one name per argument; `keyword`: only by name
         self.inputs, self.symbols, self.relations = inputs, symbols, relations
+        for item, label in zip(inputs, labels(names, spec)):
+            item.label = label
         self.places: dict[str, str] = {}  # symbol -> "x.size()[0]"
         for item in inputs:
             for dim, size in enumerate(item.shape or ()):
                 if type(size) is tuple and size[1:] == (1, 0):
-                    self.places.setdefault(size[0], f"{item.name}.size()[{dim}]")
+                    self.places.setdefault(size[0], f"{item.label}.size()[{dim}]")
         for name in symbols:
             self.places.setdefault(name, symbols[name].label)
 
@@ -118,19 +120,19 @@ class Checks:
         for item, value in zip(self.inputs, leaves):
             if not item.tensor:
                 if type(value) is not type(item.value) or not (value == item.value or value != value and item.value != item.value):
-                    raise AssertionError(f"Guard failed: {item.name} == {item.value!r}: it was fixed at export, and {value!r} was given")
+                    raise AssertionError(f"Guard failed: {item.label} == {item.value!r}: it was fixed at export, and {value!r} was given")
                 continue
             if not isinstance(value, Tensor):
-                raise AssertionError(f"Guard failed: isinstance({item.name}, torch.Tensor): a {type(value).__name__} was given")
+                raise AssertionError(f"Guard failed: isinstance({item.label}, torch.Tensor): a {type(value).__name__} was given")
             shape = value._array.shape
             if len(shape) != len(item.shape):
-                raise AssertionError(f"Guard failed: {item.name}.dim() == {len(item.shape)}: {item.name} has size {list(shape)}")
+                raise AssertionError(f"Guard failed: {item.label}.dim() == {len(item.shape)}: {item.label} has size {list(shape)}")
             if value._dtype is not item.dtype:
-                raise AssertionError(f"Guard failed: {item.name}.dtype == {item.dtype}: {item.name} is {value._dtype}")
+                raise AssertionError(f"Guard failed: {item.label}.dtype == {item.dtype}: {item.label} is {value._dtype}")
             for dim, wanted in enumerate(item.shape):
                 if type(wanted) is int:
                     if shape[dim] != wanted:
-                        raise AssertionError(f"Guard failed: {item.name}.size()[{dim}] == {wanted}: {item.name} has size {list(shape)}")
+                        raise AssertionError(f"Guard failed: {item.label}.size()[{dim}] == {wanted}: {item.label} has size {list(shape)}")
                     continue
                 symbol, factor, offset = wanted
                 known = sizes.get(symbol)
@@ -143,14 +145,14 @@ class Checks:
             if known is None:
                 known, rest = divmod(shape[dim] - offset, factor)
                 if rest:
-                    raise AssertionError(f"Guard failed: {item.name}.size()[{dim}] % {factor} == {offset % factor}: {item.name} has size {list(shape)}")
+                    raise AssertionError(f"Guard failed: {item.label}.size()[{dim}] % {factor} == {offset % factor}: {item.label} has size {list(shape)}")
                 sizes[symbol] = known
                 self.check_range(symbol, known, item, dim, shape)
             if factor * known + offset != shape[dim]:
                 right = self.places[symbol]
                 right = right if factor == 1 else f"{factor} * {right}"
                 right += f" + {offset}" if offset > 0 else f" - {-offset}" if offset else ""
-                raise AssertionError(f"Guard failed: {item.name}.size()[{dim}] == {right}: {item.name} has size {list(shape)}, "
+                raise AssertionError(f"Guard failed: {item.label}.size()[{dim}] == {right}: {item.label} has size {list(shape)}, "
                                      f"and {self.places[symbol]} is {known}")
         for kind, left, right, answer in self.relations:
             try:
@@ -165,12 +167,30 @@ class Checks:
     def check_range(self, symbol: str, value: int, item: Input, dim: int, shape: tuple) -> None:
         found = self.symbols[symbol]
         if not found.lower <= value <= found.upper:
-            place = self.places[symbol]
-            limit = f">= {found.lower}" if value < found.lower else f"<= {found.upper}"
-            raise AssertionError(f"Guard failed: {place} {limit}: {item.name} has size {list(shape)}")
+            _, factor, offset = item.shape[dim]
+            low, high = factor * found.lower + offset, factor * found.upper + offset
+            limit = f">= {low}" if value < found.lower else f"<= {high}"
+            raise AssertionError(f"Guard failed: {item.label}.size()[{dim}] {limit}: {item.label} has size {list(shape)}")
 
     def text_of(self, sizes: dict) -> str:
         return ", ".join(f"{self.places[name]} = {value}" for name, value in sizes.items())
+
+
+def labels(names: list[str], spec: Any) -> list[str]:
+    """What each leaf of the inputs is called in messages: `x`, `d['b'][0]`."""
+    found: list[str] = []
+
+    def walk(part: Any, text: str) -> None:
+        if part.kind is None:
+            found.append(text)
+            return
+        named = issubclass(part.kind, tuple) and hasattr(part.kind, "_fields")
+        keys = part.kind._fields if named else part.context if isinstance(part.context, list) else range(len(part.children))
+        for key, child in zip(keys, part.children):
+            walk(child, f"{text}.{key}" if named or not issubclass(part.kind, (dict, list, tuple)) else f"{text}[{key!r}]")
+    for name, part in zip(names, spec.children):
+        walk(part, name)
+    return found
 
 
 def alike(one: Any, two: Any) -> bool:

@@ -73,6 +73,13 @@ class CallSpec(NamedTuple):
     out_spec: Any
 
 
+class ModuleCallEntry(NamedTuple):
+    """A module that the program was made of; `signature` is None, since calls inside are not kept apart."""
+
+    fqn: str
+    signature: Any = None
+
+
 class ExportedProgram:
     """What `export.export` returns and `export.load` brings back."""
 
@@ -123,6 +130,12 @@ class ExportedProgram:
     def call_spec(self) -> Any:
         """`in_spec` and `out_spec`: how inputs and outputs nest."""
         return CallSpec(self.checks.spec, self.out_spec)
+
+    @property
+    def module_call_graph(self) -> list[ModuleCallEntry]:
+        """The modules that own state of the program, the root first."""
+        owners = {name.rpartition(".")[0]: None for name in self.state_dict}
+        return [ModuleCallEntry(""), *(ModuleCallEntry(name) for name in owners if name)]
 
     @property
     def example_inputs(self) -> Any:

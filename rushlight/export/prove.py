@@ -107,30 +107,34 @@ def judge(kind: str, left: Any, right: Any, answer: bool, roots: list, problems:
         if good == [root.hint]:
             fixed(root, problems, fixes)
             continue
-        text = show(name_roots((kind if answer else OPPOSITE[kind], left, right)), Names())
-        place = place_of(root)
-        outside = f"{root.min} <= {root.name} <= {root.max}" if root.max != INFINITY else (f"{root.min} <= {root.name}" if root.min else "")
-        whole = [value for value in tries(root) if good and good[0] <= value <= good[-1]]
         if root.kind != "DIM":
             continue  # checked at run time
-        if whole == good and good:
-            low, high = good[0] if good[0] > max(root.min, 2) else root.min, good[-1] if good[-1] < tries(root)[-1] else root.max
-            problems.append((root.name, f"Not all values of {root.name} = {place} in the specified range {outside} satisfy the generated guard "
-                                        f"{text}."))
-            limit = f", max={high}" if high != INFINITY else ""
-            fixes[root] = f"{root.name} = Dim('{root.name}', min={low}{limit})"
+        narrower(root, good, tries(root), show(name_roots((kind if answer else OPPOSITE[kind], left, right)), Names()), problems, fixes)
+    return None
+
+
+def narrower(root: Root, good: list[int], tried: list[int], guard: str | None, problems: list, fixes: dict) -> None:
+    """A declared size works in a part of its range only: a shorter range, or every so manieth value."""
+    place = place_of(root)
+    outside = "the specified range" + (f" {root.min} <= {root.name} <= {root.max}" if root.max != INFINITY else f" {root.min} <= {root.name}" if root.min else "")
+    if good == [value for value in tried if good[0] <= value <= good[-1]]:
+        low, high = good[0] if good[0] > tried[0] else root.min, good[-1] if good[-1] < tried[-1] else root.max
+        guard = guard or " and ".join(([f"{low} <= {place}"] if good[0] > tried[0] else []) + ([f"{place} <= {high}"] if good[-1] < tried[-1] else []))
+        limit = f", max={high}" if high != INFINITY else ""
+        fixes[root] = f"{root.name} = Dim('{root.name}', min={low}{limit})"
+    else:
+        step = next((step for step in range(2, 65) if all(value % step == good[0] % step for value in good)
+                     and all(value in good for value in tried if value % step == good[0] % step)), None)
+        if step is not None:
+            rest = good[0] % step
+            guard = guard or f"({place} % {step}) == {rest}"
+            limit = f", max={int(root.max) // step}" if root.max != INFINITY else ""
+            fixes[root] = (f"_{root.name} = Dim('_{root.name}', min={max(-(-int(root.min) // step), 1)}{limit})\n"
+                           f"  {root.name} = {step}*_{root.name}{f' + {rest}' if rest else ''}")
         else:
-            step = next((step for step in range(2, 65) if good and all(value % step == good[0] % step for value in good)
-                         and all(value in good for value in tries(root) if value % step == good[0] % step)), None)
-            problems.append((root.name, f"Not all values of {root.name} = {place} in the specified range {outside} satisfy the generated guard "
-                                        f"{text}."))
-            if step is not None:
-                rest = good[0] % step
-                limit = f", max={int(root.max) // step}" if root.max != INFINITY else ""
-                fixes[root] = (f"_{root.name} = Dim('_{root.name}', min={max(-(-int(root.min) // step), 1)}{limit})\n"
-                               f"  {root.name} = {step}*_{root.name}{f' + {rest}' if rest else ''}")
-            else:
-                fixes[root] = f"{root.name} = Dim.AUTO"
+            guard = guard or f"{place} in {good}"
+            fixes[root] = f"{root.name} = Dim.AUTO"
+    problems.append((root.name, f"Not all values of {root.name} = {place} in {outside} satisfy the generated guard {guard}."))
 
 
 class Names(dict):
@@ -188,7 +192,7 @@ def join(one: Root, two: Root) -> None:
 
 
 def run_at_other_sizes(builder: Any, module: Any, problems: list, fixes: dict) -> None:
-    """Run the graph with each free size changed: if no other value works, the code fixed it."""
+    """Run the graph with each free size changed: where no other value works, or some do not, that is a problem."""
     roots = [root for root in builder.sizes.roots if root.uses and not getattr(root, "static", False) and root not in fixes]
     failing = [root for root in roots if not works(builder, module, [root])]
     while failing:
@@ -202,6 +206,22 @@ def run_at_other_sizes(builder: Any, module: Any, problems: list, fixes: dict) -
         else:
             if root.uses and not works(builder, module, [root]):
                 fixed(root, problems, fixes)
+    for root in roots:
+        if root.kind == "DIM" and root.uses and root not in fixes and len(roots) == 1:
+            part_of_range(builder, module, root, problems, fixes)
+
+
+def part_of_range(builder: Any, module: Any, root: Root, problems: list, fixes: dict) -> None:
+    """Find a size of the declared range for which the graph fails: first the next one and the least, then those around."""
+    low, high = max(int(root.min), 2), root.max
+    first = [value for value in (root.hint + 1, root.hint - 1, low) if low <= value <= high and value != root.hint]
+    if all(run(builder, module, {root: value}) for value in first[:1] + first[-1:]):
+        return
+    near = sorted({*range(low, low + 10), *range(root.hint - 8, root.hint + 9)})
+    tried = [value for value in near if low <= value <= high]
+    good = [value for value in tried if value == root.hint or run(builder, module, {root: value})]
+    if good != tried:
+        narrower(root, good, tried, None, problems, fixes)
 
 
 def works(builder: Any, module: Any, roots: list) -> bool:

@@ -31,7 +31,7 @@ from ..optim.pointwise import PointwiseOptimizer
 from ..tensor import Tensor, wrap
 from .program import gradients
 from .runtime_checks import _check
-from .sizes import Sizes, Use, UserError
+from .sizes import GuardOnDataDependentSymNode, Sizes, Use, UserError
 from .targets import name_of
 
 
@@ -325,6 +325,12 @@ def counted_dim(name: str, args: tuple, kwargs: dict) -> Any:
     return dim if type(dim) is int else None
 
 
+def on_data(signal: Break) -> bool:
+    """Whether the code asked for a tensor's values."""
+    return signal.kind in ("Data-dependent branching", "Data-dependent value", "Could not guard on data-dependent expression") or any(
+        f"Tensor.{name}()" in signal.kind for name in VALUES)
+
+
 def explain(signal: Break) -> str:
     """A break as an error of export: what, the user's line, and the ways out."""
     frame = next((frame for frame in signal.frames if "/rushlight/" not in frame.where[0]), signal.frames[0] if signal.frames else None)
@@ -332,8 +338,7 @@ def explain(signal: Break) -> str:
     if frame is not None:
         filename, number, name = frame.where
         line = f'\n  File "{filename}", line {number}, in {name}\n    {source_line(filename, number)}'
-    if signal.kind in ("Data-dependent branching", "Data-dependent value", "Could not guard on data-dependent expression") or any(
-            f"Tensor.{name}()" in signal.kind for name in VALUES):
+    if on_data(signal):
         code = source_line(*frame.where[:2]) if frame is not None else ""
         return (f"Could not guard on data-dependent expression in `{code}`: {signal.reason}.{line}\n"
                 "An exported program is one graph, so Python cannot choose by a tensor's value. Ways out:\n"
@@ -366,7 +371,7 @@ def trace_module(module: Any, args: tuple, kwargs: dict, leaves: list, sizes: Si
                 tracer.ended = present_modes()
                 return tracer, value
             except Break as signal:
-                raise UserError(explain(signal)) from None
+                raise (GuardOnDataDependentSymNode if on_data(signal) else UserError)(explain(signal)) from None
             except Restart as again:
                 stops[again.key] = again.cause
             except Uncapturable as reason:
