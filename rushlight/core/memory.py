@@ -22,8 +22,8 @@ HUGE_PAGE = 2 << 20
 class Block(mmap.mmap):
     """Memory of one array, which is its only user."""
 
-    __slots__ = ("size", "start")
-    size: int
+    __slots__ = ("length", "start")
+    length: int
     start: int  # where the array begins
 
 
@@ -51,14 +51,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     with _lock:
         for i in range(len(_blocks)):
             # At most an eighth is left unused.
-            if size <= _blocks[i].size <= size + (size >> 3) and sys.getrefcount(_blocks[i]) == ALONE:
+            if size <= _blocks[i].length <= size + (size >> 3) and sys.getrefcount(_blocks[i]) == ALONE:
                 found = _blocks[i]
                 return np.ndarray(shape, dtype, found, found.start)
         found = made(size)
         _blocks.append(found)
-        total = sum(block.size for block in _blocks)
+        total = sum(block.length for block in _blocks)
         while total > LIMIT:
-            total -= _blocks.pop(0).size
+            total -= _blocks.pop(0).length
         return np.ndarray(shape, dtype, found, found.start)
 
 
@@ -66,7 +66,7 @@ def made(size: int) -> Block:
     """A new block for `size` bytes, from a huge page's beginning where that pays."""
     aligned = size >= 2 * HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE")
     block = Block(-1, size + HUGE_PAGE if aligned else size, **PRIVATE)
-    block.size, block.start = size, 0
+    block.length, block.start = size, 0
     if aligned:
         address = np.frombuffer(block, np.uint8).ctypes.data
         block.start = -address % HUGE_PAGE

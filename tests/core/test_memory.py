@@ -53,7 +53,7 @@ def test_small_arrays_are_numpys_and_huge_ones_are_not_kept():
 def test_what_is_remembered_is_bounded():
     for n in range(40):
         memory.empty(((1 + n) << 18,), KIND)
-    assert sum(block.size for block in memory._blocks) <= memory.LIMIT
+    assert sum(block.length for block in memory._blocks) <= memory.LIMIT
 
 
 def test_threads_get_memory_of_their_own():
