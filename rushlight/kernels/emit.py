@@ -4,6 +4,7 @@
 variable where that is a row variable.  Vectors are explicit; what is left over runs under a mask.  Knows no graph.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from . import llvm, scalars
@@ -51,6 +52,23 @@ class Plan:
             self.block = -(-min(self.extent, block) // self.step) * self.step
             self.blocks = -(-self.extent // self.block)
         self.items = rows * self.blocks
+
+
+def across(f: Function, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """The lanes of a vector combined, halving."""
+    lanes = value.type.lanes
+    while lanes > 1:
+        half = lanes // 2
+        kind = Type(value.type.element, half)
+        halves = []
+        for start in (0, half):
+            picks = ", ".join(f"i32 {i}" for i in range(start, start + half))
+            if half == 1:
+                halves.append(f.extract(value, start))
+            else:
+                halves.append(f.emit(kind, f"shufflevector {value}, {value.type} poison, <{half} x i32> <{picks}>"))
+        value, lanes = combine(*halves), half
+    return value
 
 
 def size(loops: Any) -> int:
@@ -236,23 +254,7 @@ class Emitter:
             parts = [f.load(kind, cells[fold.name, copy], 64) for copy in range(plan.unroll)]
             while len(parts) > 1:
                 parts = [self.fold(fold, a, b) for a, b in zip(parts[::2], parts[1::2])]
-            self.locals[fold.name, 0] = self.across(fold, parts[0])
-
-    def across(self, fold: Any, value: Value) -> Value:
-        """Combine the lanes, halving."""
-        f, lanes = self.f, value.type.lanes
-        while lanes > 1:
-            half = lanes // 2
-            kind = Type(value.type.element, half)
-            halves = []
-            for start in (0, half):
-                picks = ", ".join(f"i32 {i}" for i in range(start, start + half))
-                if half == 1:
-                    halves.append(f.extract(value, start))
-                else:
-                    halves.append(f.emit(kind, f"shufflevector {value}, {value.type} poison, <{half} x i32> <{picks}>"))
-            value, lanes = self.fold(fold, *halves), half
-        return value
+            self.locals[fold.name, 0] = across(f, parts[0], lambda a, b: self.fold(fold, a, b))
 
     def fold(self, fold: Any, old: Value, value: Value) -> Value:
         dtype = fold.value.dtype

@@ -24,6 +24,7 @@ from .arrays import (
     Take,
     View,
     broadcast_shapes,
+    contiguous,
     is_split,
     restrided,
     strided,
@@ -178,6 +179,10 @@ class Maker:
         if isinstance(array, Source):
             seen = viewed(array, tuple(shape), map)
             return self.intern(Source, seen.buffer, seen.shape, seen.dtype, seen.strides, seen.offset)
+        if isinstance(array, View):
+            array, map = array.args[0], composed(array.map, map)
+            if tuple(shape) == array.shape and map == tuple((0, unit(i, array.ndim)) for i in range(array.ndim)):
+                return array
         return self.intern(View, array, tuple(shape), map)
 
     def reshape(self, array: Array, shape: Shape) -> Array:
@@ -186,6 +191,8 @@ class Maker:
             return array
         if isinstance(array, Number):
             return self.expand(array, shape)
+        if isinstance(array, Reshape):
+            return self.reshape(array.args[0], shape)
         if isinstance(array, Source):
             seen = restrided(array, shape)
             if seen is not None:
@@ -273,6 +280,9 @@ class Maker:
         """Concatenation: every part padded to the whole, picked by the index along `dim`."""
         shape = list(parts[0].shape)
         shape[dim] = sum(part.shape[dim] for part in parts)
+        whole = self.whole(parts, dim, tuple(shape))
+        if whole is not None:
+            return whole
         column = self.iota(tuple(shape), 0, unit(dim, len(shape)))
         result, start = None, 0
         for part in parts:
@@ -285,6 +295,21 @@ class Maker:
             start += part.shape[dim]
         return result
 
+    def whole(self, parts: Sequence[Array], dim: int, shape: Shape) -> Array | None:
+        """What parts that lie side by side in one array were cut from."""
+        seen = [strided(part) if isinstance(part, (View, Reshape)) else None for part in parts]
+        first = seen[0]
+        if first is None or isinstance(first.buffer, str) or first.offset:
+            return None
+        at = 0
+        for part in seen:
+            if part is None or part.buffer is not first.buffer or part.strides != first.strides or part.offset != at * first.strides[dim]:
+                return None
+            at += part.shape[dim]
+        base = first.buffer
+        dense = all(n == 1 or a == b for n, a, b in zip(shape, first.strides, contiguous(shape)))
+        return self.reshape(base, shape) if dense and math.prod(shape) == base.size else None
+
     def iota(self, shape: Shape, const: int, coefficients: Shape) -> Array:
         return self.intern(Iota, tuple(shape), const, tuple(coefficients))
 
@@ -293,6 +318,16 @@ class Maker:
 
     def external(self, kind: str, args: Sequence[Array], shape: Shape, dtype: str, parameters: tuple = ()) -> Array:
         return self.intern(External, kind, tuple(args), tuple(shape), dtype, parameters)
+
+
+def composed(inner: Map, outer: Map) -> Map:
+    """The map of a view of a view."""
+    result = []
+    for const, coefficients in inner:
+        const += sum(c * outer[j][0] for j, c in enumerate(coefficients))
+        count = len(outer[0][1]) if outer else 0
+        result.append((const, tuple(sum(c * outer[j][1][k] for j, c in enumerate(coefficients)) for k in range(count))))
+    return tuple(result)
 
 
 def unit(i: int, ndim: int, factor: int = 1) -> tuple[int, ...]:

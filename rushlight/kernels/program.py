@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core import dtypes
-from . import conv, externals, fuse, llvm, matmul, runtime, scalars, scatter, schedule  # noqa: F401 (some only enter EMIT)
-from .arrays import Array, External, Point, Source, contiguous, strided
+from . import attention, conv, externals, fuse, llvm, matmul, runtime, scalars, scatter, schedule  # noqa: F401 (some only enter EMIT)
+from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
@@ -55,14 +55,25 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     names for some outputs the input that takes their values: where nothing reads it later, it is written in place, and
     the output is not among the results (`program.returned` has the numbers of those that are).
     """
-    made = arrange(outputs, updates, STREAMED)
+    shapes = [array.shape for array in outputs]
+    made = arrange(unshaped(outputs), updates, STREAMED)
     runtime.write_entry(made.module, [source.buffer for source in inputs], [f"out{i}" for i in made.returned], made.arena, made.size, made.steps,
                         made.commit)
     text = str(made.module)
-    program = runtime.Program(text, descriptors, [(made.outputs[i].shape, numpy_dtype(made.outputs[i].dtype)) for i in made.returned])
+    program = runtime.Program(text, descriptors, [(shapes[i], numpy_dtype(made.outputs[i].dtype)) for i in made.returned])
     program.returned, program.strict = made.returned, made.commit is not None
     program.stages = Stages(made.kernels, text, made.size, made.steps, made.spans)
     return program
+
+
+def unshaped(outputs: list[Array]) -> list[Array]:
+    """Outputs that are others' values under another shape, as those values: their memory is the same."""
+    result: list[Array] = []
+    for array in outputs:
+        base = array.args[0] if isinstance(array, Reshape) else array
+        whole = isinstance(base, (External, Point, Reduce)) and base not in outputs and base not in result
+        result.append(base if whole else array)
+    return result
 
 
 def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streamed: float = math.inf) -> Layout:

@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 from .arrays import Array
+from .attention import fits, parts
 from .make import Maker, Unsupported, unit
 from .rules import RULES, floating, rule
 from .rules_contraction import product
@@ -161,8 +162,46 @@ def weights(make: Maker, query: Array, key: Array, mask: Any, is_causal: bool, s
 RULES["composed_weights"] = weights
 
 
+def blocked(query: Array, key: Array, value: Array, mask: Any) -> bool:
+    """Whether attention can go by rows of scores, without a matrix of weights."""
+    sizes = (*query.shape, *key.shape, *value.shape)
+    return (mask is None and 2 <= query.ndim <= 4 and query.dtype in ("float32", "float64") and query.dtype == key.dtype == value.dtype
+            and builtins.all(type(n) is int for n in sizes) and query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
+            and query.shape[-2] > 1 and builtins.min(query.shape[-1], value.shape[-1], key.shape[-2]) > 1 and fits(key.shape[-2], query.dtype))
+
+
+def heads(make: Maker, rows: Array, count: int) -> Array:
+    """(B, L, H E) seen as (B, H, L, E)."""
+    return make.permute(make.reshape(rows, (*rows.shape[:2], count, -1)), [0, 2, 1, 3])
+
+
+def attention_gradient(which: int) -> Any:
+    def rule(make: Maker, g: Array, query: Array, key: Array, value: Array, mask: Any, is_causal: bool, scale: float) -> Array:
+        if not blocked(query, key, value, mask) or g.dtype != query.dtype:
+            raise Unsupported("attention that keeps its weights")
+        found = parts([query.shape, key.shape, value.shape])
+        offset, shape, _ = found[which]
+        together = len(query.shape) == 4 and query.shape == key.shape == value.shape
+        memory = shape if together else (query.size + key.size + value.size,)
+        made = make.external("attention_backward", [query, key, value, g], memory, query.dtype, (bool(is_causal), float(scale)))
+        if together:
+            return heads(make, make.select(made, 2, which), query.shape[1])
+        return make.reshape(make.slice(made, 0, offset, offset + math.prod(shape), 1), shape)
+    return rule
+
+
+for _which, _name in enumerate(("attention_query", "attention_key", "attention_value")):
+    RULES[_name] = attention_gradient(_which)
+
+
 @rule("_attention")
 def attention(make: Maker, query: Array, key: Array, value: Array, mask: Any = None, is_causal: bool = False, scale: float = 1.0) -> Array:
+    if blocked(query, key, value, mask):
+        *lead, length, _ = query.shape
+        parameters, four = (bool(is_causal), float(scale)), len(lead) == 2
+        shape = (lead[0], length, lead[1] * value.shape[-1]) if four else (*lead, length, value.shape[-1])
+        made = make.external("attention", [query, key, value], shape, query.dtype, parameters)
+        return heads(make, made, lead[1]) if four else made
     return product(make, weights(make, query, key, mask, is_causal, scale), value)
 
 
