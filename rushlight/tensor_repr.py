@@ -191,8 +191,8 @@ def add_suffixes(text, suffixes, indent):
     return text + ")"
 
 
-def format_tensor(tensor, tensor_contents=None):
-    """The text of a tensor, as PyTorch's `repr` gives it; `tensor_contents` replaces the numbers.
+def format_tensor(tensor, tensor_contents=None, history=None):
+    """The text of a tensor, as PyTorch's `repr` gives it; `tensor_contents` replaces the numbers, `history` what is said of gradients.
 
     >>> import rushlight as torch
     >>> torch.arange(3.0) / 3
@@ -214,7 +214,9 @@ def format_tensor(tensor, tensor_contents=None):
             suffixes.append(f"dtype={dtype}")
     text = contents(array, len(prefix)) if tensor_contents is None else tensor_contents
     node = tensor.grad_fn
-    if node is not None:
+    if history is not None:
+        suffixes += [history] if history else []
+    elif node is not None:
         suffixes.append(f"grad_fn=<{type(node).__name__}>")
     elif tensor._requires_grad:
         suffixes.append("requires_grad=True")

@@ -45,8 +45,10 @@ class Answers(Shapes):
         parts = [self.value(part) for part in parts]
         if not any(type(part) is Symbol for part in parts):
             return "".join(parts)
-        return Symbol(self, ("join", *(part.expression if type(part) is Symbol else part for part in parts)),
+        made = Symbol(self, ("join", *(part.expression if type(part) is Symbol else part for part in parts)),
                       "".join(part.hint if type(part) is Symbol else part for part in parts))
+        made.later = next((part.later for part in parts if type(part) is Symbol and part.later is not None), None)
+        return made
 
     def is_message(self, frame: Any, at: int) -> bool:
         """Whether a text about to be pushed goes straight to the constructor of an exception that only keeps it."""
@@ -62,8 +64,11 @@ class Answers(Shapes):
     def fix_parts(self, expression: Any) -> None:
         if type(expression) is tuple and expression[0] == "source":
             self.symbols[expression[1]].concrete()
-        elif type(expression) is tuple:
-            for part in expression[1:]:
+        elif type(expression) is tuple or type(expression) is list:
+            for part in expression:
+                self.fix_parts(part)
+        elif type(expression) is dict:
+            for part in expression.values():
                 self.fix_parts(part)
 
     def plain_error(self, value: Any) -> None:

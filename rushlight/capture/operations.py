@@ -117,8 +117,6 @@ class Operations(Attributes):
     def format_percent(self, left: str, right: Any) -> str:
         right = self.resolve(right)
         for item in right if isinstance(right, tuple) else (right,):
-            if self.is_symbol(item):
-                self.policy.on_label(item)
             self.check_shown(item)
         return left % right
 
@@ -376,6 +374,9 @@ class Operations(Attributes):
 
     def text(self, value: Any, name: str) -> str:
         """`str` or `repr` of a value."""
+        lazy = self.lazy_text(value, name)
+        if lazy is not None:
+            return lazy
         value = self.resolve(value)
         for one in (name, "__repr__"):
             method = python_method(value, one)
@@ -383,6 +384,9 @@ class Operations(Attributes):
                 return self.inline(method, value)
         self.check_shown(value)
         return str(value) if name == "__str__" else repr(value)
+
+    def lazy_text(self, value: Any, name: str) -> Any:
+        """A text that is made on each run, or None."""
 
     def check_shown(self, value: Any) -> None:
         """Break if the text of a value would show a tensor's data or an address."""

@@ -30,16 +30,38 @@ VARIABLE_RESULTS = frozenset({"split", "chunk", "unbind", "tensor_split", "hspli
                               "broadcast_tensors", "meshgrid", "__iter__"})
 
 
+LATE = frozenset({"add", "sub", "mul", "neg", "pos", "abs"})  # raise for no int or float, whatever its value
+DISPLAYS = {"tuple": "({})", "list": "[{}]", "set": "set(({}))", "frozenset": "frozenset(({}))", "dict": "dict(({}))"}
+
+
+class Held:
+    """A constant in an expression: an object that cannot be written down."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+def plain_text(value: Any) -> str:
+    """A number, text or other constant in the template of an expression."""
+    if type(value) is float and value - value != 0:
+        return f"float('{value!r}')"
+    text = repr(value).replace("{", "{{").replace("}", "}}")
+    return f"({text})" if text[0] == "-" else text
+
+
 class Symbol:
     """A number with an expression: ("source", source) or (operation, operands...).
 
     So are a comparison that is only returned, and a text that only an exception keeps (see `answers.py`).
     """
 
-    __slots__ = ("tracer", "expression", "hint", "fixed", "soft")
+    __slots__ = ("tracer", "expression", "hint", "fixed", "soft", "later")
 
     def __init__(self, tracer: Any, expression: tuple, hint: Any):
         self.tracer, self.expression, self.hint, self.fixed = tracer, expression, hint, False
+        self.later: Any = None  # set where the value is known only when the graph has run, see `effects.py`
         self.soft = False  # nobody has seen it vary: fixed where following it would cost more than a look
 
     def __hash__(self) -> int:
@@ -47,6 +69,8 @@ class Symbol:
 
     def concrete(self) -> Any:
         """The plain number, with the guard that it is always this one."""
+        if self.later is not None:
+            self.tracer.give_up(self.later)
         if not self.fixed:
             self.fixed = True
             if type(self.hint) is str:
@@ -87,6 +111,12 @@ class Symbol:
 
 def arithmetic(name: str, function: Callable, swapped: bool = False) -> Callable:
     def apply(self: Symbol, other: Any) -> Any:
+        if type(self.hint) is str:
+            if name == "add" and type(getattr(other, "hint", other)) is str:
+                return self.tracer.join([other, self] if swapped else [self, other])
+            return function(*((other, self.concrete()) if swapped else (self.concrete(), other)))
+        if type(other) is Symbol and type(other.hint) is str:
+            other = other.concrete()
         if type(other) is not Symbol and type(other) not in (int, float, bool):
             return NotImplemented if isinstance(other, Tensor) or not isinstance(other, (list, tuple, str)) else function(
                 *((other, self.concrete()) if swapped else (self.concrete(), other)))
@@ -154,7 +184,7 @@ class Shapes(Tensors):
         return type(value.hint)
 
     def symbol_hint(self, value: Symbol) -> Any:
-        return value.hint
+        return value.hint if value.later is None and type(value.hint) is not str else value.concrete()
 
     def symbol_source(self, value: Symbol) -> Any:
         return value.expression[1] if value.expression[0] == "source" else None
@@ -168,6 +198,9 @@ class Shapes(Tensors):
 
     def operate(self, name: str, function: Callable, *operands: Any) -> Any:
         hints = [item.hint if type(item) is Symbol else item for item in operands]
+        late = next((item.later for item in operands if type(item) is Symbol and item.later is not None), None)
+        if late is not None and name not in LATE and not (name == "truediv" and type(operands[1]) in (int, float) and operands[1]):
+            self.give_up(late)
         result = function(*hints)  # raises as the plain numbers do, e.g. for a division by zero
         if name in ("floordiv", "truediv", "mod") and type(operands[1]) is Symbol:
             self.relate("ne", operands[1], 0)
@@ -182,14 +215,23 @@ class Shapes(Tensors):
                 if type(item) is Symbol:
                     item.concrete()
             return result
-        return Symbol(self, (name, *(item.expression if type(item) is Symbol else item for item in operands)), result)
+        made = Symbol(self, (name, *(item.expression if type(item) is Symbol else item for item in operands)), result)
+        made.later = late
+        return made
+
+    def give_up(self, mark: Any) -> Any:
+        """A value that is known only when the graph has run is needed now."""
+        raise mark.cause
 
     def relate(self, name: str, left: Any, right: Any) -> bool:
         """Decide a comparison by the present values and guard that it stays so."""
+        for item in (left, right):
+            if type(item) is Symbol and item.later is not None:
+                self.give_up(item.later)
         hints = [item.hint if type(item) is Symbol else item for item in (left, right)]
         answer = bool(getattr(operator, name)(*hints))
         sources: list[Source] = []
-        parts = [self.expression_text(item.expression, sources) if type(item) is Symbol else repr(item) for item in (left, right)]
+        parts = [self.expression_text(item.expression if type(item) is Symbol else item, sources) for item in (left, right)]
         if not sources:
             return answer
         text = RELATIONS[name].format(*parts)
@@ -203,29 +245,49 @@ class Shapes(Tensors):
                     self.policy.on_fixed(self, item, other)
         return answer
 
-    def expression_text(self, expression: Any, sources: list[Source]) -> str:
-        if type(expression) is str:
-            return repr(expression).replace("{", "{{").replace("}", "}}")
+    def expression_text(self, expression: Any, sources: list) -> str:
+        """Python text; `sources` takes what it loads, named by its place there."""
+        if type(expression) is Held:
+            sources.append(expression)
+            return f"{{{len(sources) - 1}}}"
         if type(expression) is not tuple:
-            return f"({expression!r})" if expression < 0 else repr(expression)
-        if expression[0] == "source":
-            if expression[1] not in sources:
-                sources.append(expression[1])
-            return f"{{{sources.index(expression[1])}}}"
-        if expression[0] == "join":
-            return f"''.join(({''.join(self.expression_text(part, sources) + ', ' for part in expression[1:])}))"
+            return plain_text(expression)
+        kind, *parts = expression
+        if kind in ("source", "value"):
+            found = next((at for at, item in enumerate(sources) if item is parts[0]), len(sources))
+            if found == len(sources):
+                sources.append(parts[0])
+            return f"{{{found}}}"
+        if kind == "event":
+            return f"e{parts[0]}"
+        if kind == "do":
+            function, args, named = parts
+            texts = [self.expression_text(arg, sources) for arg in args]
+            texts += [f"{key}={self.expression_text(item, sources)}" for key, item in named.items()]
+            return f"{self.expression_text(function, sources)}({', '.join(texts)})"
+        if kind in DISPLAYS:
+            return DISPLAYS[kind].format("".join(self.expression_text(part, sources) + ", " for part in parts))
+        if kind == "join":
+            return f"''.join(({''.join(self.expression_text(part, sources) + ', ' for part in parts)}))"
         if expression[0] in RELATIONS:
             return f"({RELATIONS[expression[0]].format(*(self.expression_text(part, sources) for part in expression[1:]))})"
         return TEXT[expression[0]].format(*(self.expression_text(part, sources) for part in expression[1:]))
 
     def symbol_text(self, value: Symbol, rebuild: Any) -> str:
-        sources: list[Source] = []
-        text = self.expression_text(value.expression, sources)
-        return text.format(*(rebuild.source(source) for source in sources))
+        return self.expression_in(value.expression, rebuild)
+
+    def expression_in(self, expression: Any, rebuild: Any) -> str:
+        """The text of an expression in the generated code."""
+        sources: list = []
+        text = self.expression_text(expression, sources)
+        return text.format(*(rebuild.source(item) if type(item) is Source else rebuild.text.const(item.value) if type(item) is Held
+                             else rebuild.name(item) for item in sources))
 
     # -- in the graph ------------------------------------------------------------------------------------------------
 
     def symbol_node(self, value: Symbol) -> Any:
+        if value.later is not None:
+            self.give_up(value.later)
         return self.expression_node(value.expression)
 
     def expression_node(self, expression: Any) -> Any:
@@ -256,9 +318,6 @@ class Shapes(Tensors):
 
     def example(self, item: Any) -> Any:
         return item.hint if type(item) is Symbol else item.real
-
-    def prelude(self, rebuild: Any) -> list[str]:
-        return []
 
     # -- sizes of tensors --------------------------------------------------------------------------------------------
 

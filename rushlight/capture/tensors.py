@@ -46,6 +46,7 @@ FACT_ATTRIBUTES = frozenset({
     "is_mkldnn", "is_mps", "is_meta", "is_nested", "is_xpu", "is_cpu", "names", "output_nr", "retains_grad", "name", "is_sparse_csr",
 })
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
+READ_HINT = "Keep the value a tensor, or move the read out of the compiled function."
 PAIRS = 8  # so many inputs are guarded in pairs not to be the same tensor
 MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
 
@@ -252,9 +253,11 @@ class Tensors(Calls):
             raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history")
         if module.startswith("rushlight.core"):
             return self.call_core(function, args, kwargs)
+        if name == "item" and len(args) == 1 and not kwargs and type(args[0]) is Traced:
+            return self.tensor_number(args[0], None)
         if name == "__torch_function__" or name in VALUES:
             raise Break(f"Unsupported Tensor.{name}() call", f"Tensor.{name} needs the tensor's values",
-                        "Keep the value a tensor, or move the read out of the compiled function.")
+                        READ_HINT)
         if name in ACTS and not (name == "requires_grad_" and type(args[0]) is Traced and args[0].source is None):
             raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history or on global state")
         self.check_op_arguments(function, args, kwargs)
@@ -378,6 +381,11 @@ class Tensors(Calls):
         return self.active[-1].where if self.active else None
 
     # -- questions ---------------------------------------------------------------------------------------------------
+
+    def tensor_number(self, value: Tensor, kind: type | None) -> Any:
+        """`item()`, `int()` or `float()` of a tensor."""
+        name = f"{kind.__name__}() of a tensor" if kind is not None else "Tensor.item() call"
+        raise Break(f"Unsupported {name}", f"{name.removesuffix(' call')} reads its value", READ_HINT)
 
     def tensor_truth(self, value: Tensor) -> bool:
         if type(value) is Traced and value.stand_in.numel() != 1:

@@ -16,10 +16,10 @@ from ..core import modes
 from ..graph import GraphModule
 from ..tensor import Tensor, new
 from . import guards as guarding
-from .answers import Answers
 from .attributes import find
 from .branches import CONTROL
 from .bytecode import VERSION
+from .effects import EFFECTS, Effects, known_logger, known_stream, plain_warnings
 from .lines import history, raise_at, restore_history
 from .loading import Pending, Uncapturable
 from .machine import BINARY, NULL, Break, BreakReport, Frame, Restart
@@ -47,10 +47,10 @@ class Trail:
         self.error, self.op, self.lines = error, op, []
 
 
-class Tracer(Answers):
+class Tracer(Effects):
     """The machine that captures."""
 
-    special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES}
+    special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS}
 
     def __init__(self, point: Point, policy: Any, stops: dict):
         self.point, self.stops = point, stops
@@ -222,6 +222,10 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
                 ended = present_modes()
                 restore(started)
                 policy.restore_random(generators)
+            stale = tracer.stale_read()
+            if stale is not None:
+                stops[stale.key] = stale.cause
+                continue
             if signal is not None:
                 policy.on_break(point, signal, stops)
                 if policy.must_restart(signal, stops):
@@ -260,6 +264,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     except (Cycle, KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
         raise Uncapturable(f"{type(error).__name__}: {error}") from error
     text = rebuild.text
+    before, after = tracer.event_lines(rebuild)
     call: list[str] = []
     module = None
     scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at,
@@ -281,7 +286,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
                 call.append(f"set_mode({name!r}, {text.const(ended[name])})")
     scope.update(text.constants)
     names = ", ".join(f"S{i}" for i in range(len(point.names)))
-    body = [*text.loads, *tracer.prelude(rebuild), *call, *rebuild.lines, *rebuild.effects, *tail]
+    body = [*text.loads, *before, *call, *after, *rebuild.lines, *rebuild.effects, *tail]
     source = f"def run({names}):\n" + "".join(f"  {line}\n" for line in body)
     run = guarding.define(source, "piece", scope)["run"]
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
@@ -308,7 +313,8 @@ def slim(module: GraphModule) -> None:
 
 
 def guard_names() -> dict:
-    return {"copysign": math.copysign, "sqrt": math.sqrt, "find": find, "is_empty": is_empty, "no_hooks": no_hooks}
+    return {"copysign": math.copysign, "sqrt": math.sqrt, "find": find, "is_empty": is_empty, "no_hooks": no_hooks,
+            "known_stream": known_stream, "known_logger": known_logger, "plain_warnings": plain_warnings}
 
 
 def is_empty(cell: Any) -> bool:

@@ -180,8 +180,7 @@ def number(kind: type, name: str) -> Any:
             return kind()
         value = self.value(args[0])
         if isinstance(value, Tensor):
-            raise Break(f"Unsupported {name}() of a tensor", f"{kind.__name__}() of a tensor reads its value",
-                        "Keep the value a tensor, or move the read out of the compiled function.")
+            return self.tensor_number(value, kind)
         if self.is_symbol(value):
             return self.convert_symbol(kind, value)
         for one in (name, "__index__"):
