@@ -74,6 +74,7 @@ class Effects(Answers):
 
     def event(self, function: Any, args: tuple, kwargs: dict | None = None, before: bool = False) -> int:
         """Note a call to be made on each run; its number, which names its result."""
+        self.policy.on_event(self)
         self.events.append((("do", Held(function), args, kwargs or {}), before))
         return len(self.events) - 1
 
@@ -91,6 +92,7 @@ class Effects(Answers):
         cause = Break(kind, reason, "Keep the value a tensor, or move the read out of the compiled function.")
         if not self.lazy or type(traced) is not Traced:
             raise cause
+        self.policy.on_event(self)
         frame = self.active[-1]
         mark = Later((id(frame.program), frame.pc), cause)
         self.reads.append((traced, self.graph._root._prev, mark))

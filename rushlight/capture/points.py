@@ -36,7 +36,7 @@ class Point:
     """A place to begin, with what has been translated from there."""
 
     __slots__ = ("points", "frames", "names", "error", "handled", "entries", "state", "function", "history", "skipped", "failures", "idle",
-                 "labels")
+                 "hot", "labels")
 
     def __init__(self, points: "Points", frames: tuple, names: list[str], error: int | None = None, handled: int | None = None):
         self.points, self.frames, self.names = points, frames, names
@@ -48,6 +48,7 @@ class Point:
         self.function: Any = None  # for the start of a function: the function itself
         self.skipped = False
         self.failures = self.idle = 0
+        self.hot = False  # has been called so often that pieces of its loops and blocks are worth having
 
     @property
     def where(self) -> tuple[str, int, str]:

@@ -226,7 +226,9 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
             if stale is not None:
                 stops[stale.key] = stale.cause
                 continue
-            if signal is not None:
+            if signal is None:
+                policy.before_end(tracer)
+            else:
                 policy.on_break(point, signal, stops)
                 if policy.must_restart(signal, stops):
                     continue

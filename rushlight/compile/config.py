@@ -66,7 +66,8 @@ config = Config(
     capture_scalar_outputs=False, capture_dynamic_output_shape_ops=False, guard_nn_modules=True, suppress_errors=False,
     force_parameter_static_shapes=True, allow_unspec_int_on_nn_module=False, trace_autograd_ops=False, use_duck_shape=True,
     nested_graph_breaks=True, verbose=False, disable=False, inline_inbuilt_nn_modules=True,
-    # PyTorch runs a frame natively when a break falls into one of its loops. True: capture the pieces of the loop's body.
-    break_in_loops=False,
+    # PyTorch runs a frame natively when a break falls into one of its loops or `try` blocks. Here such a frame is captured in
+    # pieces once it has been called some times (None), at once (True), or never (False).
+    break_in_loops=None,
 )
 counters: dict = collections.defaultdict(collections.Counter)

@@ -19,7 +19,7 @@ from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
 from .config import config, counters
-from .policy import LOGS, Fleeting, Policy, Unsupported, log
+from .policy import LOGS, Early, Fleeting, Policy, Unsupported, log
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
 LOCK = threading.RLock()
@@ -34,6 +34,7 @@ busy = Busy()
 slow = {"count": 0}  # how many threads translate or are told not to: a hit looks closer only then
 stance = {"now": "default"}  # see compiler.set_stance
 NATIVELY = object()
+WARM = 16  # so many calls make a function worth the many pieces of a loop with breaks in it
 IDLE = 8  # a function that had nothing to compile is looked at again after so many calls of another kind
 epoch = {"now": 0}  # counts the calls of reset()
 everything: weakref.WeakSet = weakref.WeakSet()  # all compiled functions, for reset()
@@ -204,6 +205,8 @@ class Compiled:
                 point.skipped = True  # as PyTorch: what a function has that itself raises before any op is all it gets
             return None
         except Fleeting as reason:
+            if isinstance(reason, Early):
+                point.idle, point.hot = WARM, True
             if "breaks" in LOGS:
                 log.warning("%s: runs as ordinary Python this once: %s", point.where, reason)
             return None

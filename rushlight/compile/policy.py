@@ -28,7 +28,11 @@ class ConstraintViolation(RuntimeError):
 
 
 class Fleeting(Exception):
-    """A translation good for one size that may never come again: this call runs as ordinary Python."""
+    """A translation that is not worth having, yet: this call runs as ordinary Python."""
+
+
+class Early(Fleeting):
+    """A frame that breaks or speaks in a loop or block of its own, and has been called seldom."""
 
 
 class BackendCompilerFailed(RuntimeError):
@@ -130,6 +134,7 @@ class Policy:
 
     violation: str | None = None
     label = False
+    speaks = False
     fixed = False  # whether the code fixed a number or size that is known to vary
 
     def compile_graph(self, module: Any, examples: list, tracer: Any) -> Any:
@@ -179,18 +184,34 @@ class Policy:
         if owner.fullgraph:
             raise Unsupported(explain_break(signal))
 
+    def cuts_blocks(self) -> bool:
+        """Whether frames may be cut inside their loops and blocks: when told so, or when they have been called often."""
+        start = self.owner.start
+        return config.break_in_loops is True or (config.break_in_loops is None and (self.point.hot or (start is not None and start.hot)))
+
+    def on_event(self, tracer: Any) -> None:
+        """The function itself says something, or reads a value: PyTorch would break here."""
+        frame = tracer.active[-1]
+        if len(tracer.active) == 1 and (in_loop(frame) or in_try(frame)):
+            self.speaks = True
+
+    def before_end(self, tracer: Any) -> None:
+        if self.speaks and not self.owner.fullgraph and not self.cuts_blocks():
+            raise Early("it says something in a loop or block") if config.break_in_loops is None else Uncapturable("an effect in a loop")
+
     def must_restart(self, signal: Break, stops: dict) -> bool:
-        """PyTorch runs a frame natively when the break is in one of its loops or `try` blocks; so do we, unless told otherwise."""
+        """PyTorch runs a frame natively when the break is in one of its loops or `try` blocks; so do we at first."""
         frames = signal.frames
         closed = [at for at, frame in enumerate(frames) if in_loop(frame) or (drives_generator(frames, at) if at else in_try(frame))]
-        if closed and not config.break_in_loops:
+        if closed and not self.cuts_blocks():
             at = closed[-1]
             if at + 1 >= len(frames):
                 begin = closed_block(frames[at]) if not in_loop(frames[at]) and resumed_in_block(self.point) else None
                 if begin is not None and begin > self.point.frames[-1].pc:
                     stops[(id(frames[at].program), begin)] = signal
                     return True
-                raise Uncapturable(f"a break in a {'loop' if in_loop(frames[at]) else 'try or with block'}: {signal.reason}")
+                reason = f"a break in a {'loop' if in_loop(frames[at]) else 'try or with block'}: {signal.reason}"
+                raise Early(reason) if config.break_in_loops is None else Uncapturable(reason)
             caller = frames[at + 1]
             stops[(id(caller.program), caller.pc)] = signal
             return True

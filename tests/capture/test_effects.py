@@ -85,7 +85,25 @@ def warned(x, n):
 @pytest.mark.parametrize("function", [texts, logged, warned])
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_no_break(function, fullgraph):
-    check(function, [(X, 2), (X, 3), (X + 1, 3)], fullgraph=fullgraph)
+    with torch._dynamo.config.patch(break_in_loops=True):
+        check(function, [(X, 2), (X, 3), (X + 1, 3)], fullgraph=fullgraph)
+
+
+def test_what_speaks_in_a_loop_is_captured_once_it_is_called_often():
+    def f(x, n):
+        for i in range(n):
+            print(i, x.sum().item())
+            x = torch.sin(x)
+        return x
+
+    fast, graphs = compiled(f)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for _ in range(17):
+            fast(X, 2)
+        assert len(graphs) == 0
+        fast(X, 2)
+    assert len(graphs) == 1
+    assert observed(fast, [(X, 2), (X, 3)]) == observed(f, [(X, 2), (X, 3)])
 
 
 def test_the_text_of_a_tensor_tells_the_history_of_the_program():
