@@ -107,6 +107,9 @@ class Checks:
         return leaves
 
     def mismatch(self, args: tuple, kwargs: dict, more: str = "") -> ValueError:
+        if any(name not in self.names for name in kwargs) or any(name not in kwargs for name in self.keyword):
+            return ValueError(f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected {sorted(self.keyword)}. "
+                              f"The program takes ({', '.join(self.names)})")
         given = [*(type(arg).__name__ for arg in args), *(f"{name}={type(value).__name__}" for name, value in kwargs.items())]
         found = tree_flatten((args, kwargs))[1]
         return ValueError(f"Trying to flatten user inputs with exported input tree spec: \n{self.spec!r}\nbut actually got inputs with tree spec of: "

@@ -232,7 +232,7 @@ for _names, _function in {
         "pow": np.power, "maximum": np.maximum, "minimum": np.minimum, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal,
         "eq": np.equal, "ne": np.not_equal, "matmul mm bmm mv dot": np.matmul, "atan2": np.arctan2, "trunc": np.trunc}.items():
     op(*_names.split())(_function)
-for _name in "int float min max".split():
+for _name in "int float bool min max".split():
     op(_name)(__builtins__[_name] if isinstance(__builtins__, dict) else getattr(__builtins__, _name))
 
 
@@ -261,6 +261,18 @@ def attribute(x, name):
     if name not in ("T", "mT", "real", "imag", "data"):
         raise NotImplementedError(f"loader: the attribute {name}")
     return np.swapaxes(x, -1, -2) if name == "mT" else x if name == "data" else getattr(x, name)
+
+
+@op("size_of")
+def size_of(x, dim):
+    return np.asarray(x.shape[dim], np.int64)
+
+
+@op("check_true")
+def check_true(condition):
+    if not condition:
+        raise AssertionError("Runtime assertion failed: a condition that the exported program asserts does not hold")
+    return condition
 
 
 @op("relu")

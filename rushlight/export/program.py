@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 
 from ..autograd import grad
 from ..core import modes
+from ..core.dtypes import int64
 from ..core.pytree import tree_unflatten
 from ..graph import GraphModule
+from ..ops import scalar_tensor
+from ..tensor import Tensor
 from .checks import Checks, ValueRanges
 from .signature import ExportGraphSignature, InputKind
 
@@ -37,14 +40,23 @@ def switch_mode(name: str, value: Any) -> None:
 switch_mode.impure = True
 
 
+class RuntimeAssertion(RuntimeError, AssertionError):
+    """A condition that forward states does not hold."""
+
+
 def check_true(condition: Any) -> Any:
-    """A node of a graph: an assert statement on a tensor."""
+    """A node of a graph: an assert statement on a tensor, or `torch._check` of one."""
     if not condition:
-        raise AssertionError("an assert statement of the exported program failed")
+        raise RuntimeAssertion("Runtime assertion failed: a condition that the exported program asserts does not hold")
     return condition
 
 
 check_true.impure = True
+
+
+def size_of(value: Tensor, dim: int) -> Tensor:
+    """A node of a graph: a size that depends on values, as a tensor of no dims."""
+    return scalar_tensor(value._array.shape[dim], dtype=int64)
 
 
 def gradients(loss: Any, leaves: tuple) -> tuple:

@@ -38,3 +38,13 @@ def _check_value(cond: Any, message: Callable[[], str] | None = None) -> None:
     """Raise ValueError unless `cond` holds."""
     if not cond:
         raise ValueError("Expected cond to be True, but got False." if message is None else message())
+
+
+def _assert_async(condition: Tensor, message: str = "Expected Tensor with single nonzero value, but got zero") -> None:
+    """Raise RuntimeError unless a tensor's one value is true.
+
+    >>> import rushlight as torch
+    >>> torch._assert_async(torch.tensor(True))
+    """
+    if not condition:
+        raise RuntimeError(message)

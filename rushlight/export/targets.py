@@ -14,7 +14,7 @@ from ..func.control import cond, while_loop
 from ..ops import late
 from ..ops.record import REGISTRY
 from ..tensor import Tensor
-from .program import check_true, gradients, switch_mode
+from .program import check_true, gradients, size_of, switch_mode
 
 OPERATORS = ("add sub mul truediv floordiv mod pow matmul lt le eq ne gt ge and_ or_ xor lshift rshift neg pos invert not_ abs getitem setitem "
              "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor").split()
@@ -49,8 +49,8 @@ def tables() -> dict[str, dict[str, Any]]:
             op=public({name: record.function for name, record in REGISTRY.items()}),
             operator={name: getattr(operator, name) for name in OPERATORS},
             math={name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "prod", "trunc")},
-            python={"int": int, "float": float, "abs": abs, "min": min, "max": max, "getattr": get_attribute, "round": round, "sum": sum},
-            control={"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode, "check_true": check_true, "gradients": gradients})
+            python={"int": int, "float": float, "bool": bool, "abs": abs, "min": min, "max": max, "getattr": get_attribute, "round": round, "sum": sum},
+            control={"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode, "check_true": check_true, "gradients": gradients, "size_of": size_of})
         for place, table in PLACES.items():
             for name, function in table.items():
                 NAMES.setdefault(id(function), f"{place}.{name}")

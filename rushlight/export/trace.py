@@ -6,7 +6,9 @@ user's words, or a relation between sizes that the program checks on every call.
 
 import dataclasses
 import inspect
+import operator
 import sys
+from collections import OrderedDict
 from types import FunctionType
 from typing import Any
 
@@ -24,15 +26,19 @@ from ..compile import compiler
 from ..compile.policy import explain_break, source_line
 from ..core import modes
 from ..core.generator import default_generator
-from ..core.pytree import REGISTERED, children_of, tree_map
+from ..core.pytree import REGISTERED, children_of, tree_leaves, tree_map
+from ..core.size import Size
 from ..nn.module import Module
 from ..ops import zeros_like
+from ..ops.record import REGISTRY
 from ..optim.pointwise import PointwiseOptimizer
 from ..tensor import Tensor, wrap
-from .program import gradients
-from .runtime_checks import _check
+from .program import gradients, size_of
+from .runtime_checks import _assert, _assert_async, _check, _check_is_size, _check_value
 from .sizes import GuardOnDataDependentSymNode, Sizes, Use, UserError
 from .targets import name_of
+
+POINTWISE = frozenset(getattr(operator, name) for name in "add sub mul truediv floordiv mod pow neg pos abs lt le eq ne gt ge and_ or_ xor invert".split())
 
 
 def entry(module: Any, args: tuple, kwargs: dict) -> Any:
@@ -64,11 +70,22 @@ def step_on_tensors(self: Any, args: tuple, kwargs: dict) -> None:
 
 def runtime_check(self: Any, args: tuple, kwargs: dict) -> None:
     """`torch._check` of a value is a node; of anything else it is checked now."""
-    condition = self.value(args[0] if args else kwargs["cond"])
+    condition = self.value(args[0] if args else next(iter(kwargs.values())))
     if type(condition) is Traced:
         self.call_op(assert_true, (condition,), {})
     elif not self.truth(condition):
         self.follow(_check, (False, *args[1:]), kwargs)
+
+
+def check_is_size(self: Any, args: tuple, kwargs: dict) -> None:
+    """`torch._check_is_size`: of a number that depends on values, nodes."""
+    number, most = self.value(args[0] if args else kwargs["i"]), self.value(kwargs.get("max"))
+    if type(number) is not Traced:
+        return self.follow(_check_is_size, args, kwargs)
+    runtime_check(self, (self.call_op(Tensor.ge, (number, 0), {}),), {})
+    if most is not None:
+        runtime_check(self, (self.call_op(Tensor.le, (number, most), {}),), {})
+    return None
 
 
 def printed(self: Any, args: tuple, kwargs: dict) -> None:
@@ -128,7 +145,7 @@ class ExportPolicy:
 class ExportTracer(Tracer):
     """The capturing machine, for export."""
 
-    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True, print: printed, _check: runtime_check,
+    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True, print: printed, _check: runtime_check, _assert: runtime_check, _assert_async: runtime_check, _check_value: runtime_check, _check_is_size: check_is_size,
                inspect.unwrap(PointwiseOptimizer.step): step_on_tensors,
                Tensor.backward: lambda self, args, kwargs: self.differentiate_loss(self.value(args[0]), args[1:], kwargs)}
 
@@ -137,7 +154,8 @@ class ExportTracer(Tracer):
         self.relations: list[tuple] = []  # (operator name, left, right, answer, line)
         self.by_leaf: dict[int, Traced] = {}
         self.counted: Any = None  # the dim whose size gives the number of parts, while such an op is recorded
-        self.unknown: set = set()  # nodes whose sizes depend on values
+        self.unknown: dict[Any, Any] = {}  # nodes whose sizes depend on values -> the dims, None: all
+        self.numbers: dict[Any, dict] = {}  # nodes that stand for Python numbers which depend on values -> sizes read off them
 
     def find_special(self, function: Any) -> Any:
         """What is special to export, then what is to capture at large, which may have grown since."""
@@ -219,15 +237,37 @@ class ExportTracer(Tracer):
             raise Break("Could not guard on data-dependent expression", "a size depends on the values of a tensor")
         return super().shape_of(value)
 
+    def tensor_attribute(self, value: Any, name: str) -> Any:
+        if name == "shape" and type(value) is Traced and value.node in self.unknown:
+            return tuple.__new__(Size, self.unknown_sizes(value))
+        return super().tensor_attribute(value, name)
+
+    def unknown_sizes(self, value: Traced) -> list:
+        """The sizes, those that depend on values as tensors of no dims."""
+        dims = None if self.policy.any_dynamic else self.unknown[value.node]
+        return [self.number(self.record(size_of, (value, dim), {}, size_of(value.stand_in, dim), [value])) if dims is None or dim in dims else size
+                for dim, size in enumerate(value.stand_in._array.shape)]
+
+    def number(self, value: Traced) -> Traced:
+        """Note that a tensor of no dims stands for a Python number."""
+        self.numbers[value.node] = {}
+        return value
+
     def fix_sizes(self, value: Any) -> None:
-        """Only the size that decides how many parts there are; None: all sizes."""
+        """Only the size that decides how many parts there are; None: all sizes; a tuple: how many there are, as a relation."""
         dim = self.counted
         if dim == "none" or type(value) is not Traced:
             return
-        if type(dim) is int and value.stand_in.dim():
-            size = self.shape_of(value)[dim]
-            if type(size) is Symbol:
+        if type(dim) in (int, tuple) and value.stand_in.dim():
+            kind, at, number = dim if type(dim) is tuple else ("unbind", dim, 1)
+            size = self.shape_of(value)[at]
+            if type(size) is Symbol and kind == "unbind":
                 size.concrete()
+            elif type(size) is Symbol:
+                part = number if kind == "split" else -(-size // number)
+                count = -(-size // part)
+                if type(count) is Symbol:
+                    self.relate("eq", count, count.hint)
             return
         super().fix_sizes(value)
 
@@ -242,11 +282,13 @@ class ExportTracer(Tracer):
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
         name = public_name(function)
-        if name == "item" and type(self.value(args[0])) is Traced:
-            value = self.value(args[0])
-            if value.stand_in.numel() != 1:
-                return value.stand_in.item()  # raises
-            return self.call_op(Tensor.reshape, (self.call_op(Tensor.detach, (value,), {}), ()), {})
+        first = self.value(args[0]) if args else None
+        if name == "item" and type(first) is Traced:
+            if first.stand_in.numel() != 1:
+                return first.stand_in.item()  # raises
+            return self.number(self.call_op(Tensor.reshape, (self.call_op(Tensor.detach, (first,), {}), ()), {}))
+        if name in ("size", "numel", "nelement", "__len__") and type(first) is Traced and first.node in self.unknown:
+            return self.unknown_fact(name, first, self.value(args[1] if len(args) > 1 else kwargs.get("dim")))
         if isinstance(function, FunctionType) and (str(function.__module__).startswith("rushlight.ops.") and name_of(function) is None or any(
                 isinstance(self.value(arg), Module) for arg in (*args, *kwargs.values()))):
             return self.value(self.follow(function, args, kwargs))  # a part of ours that is no op, or a module as an argument
@@ -262,13 +304,44 @@ class ExportTracer(Tracer):
             seen: list = []
             result = function(*self.unwrapped(args, seen), **self.unwrapped(kwargs, seen))
             result = self.record(function, args, kwargs, result, seen)
-            tree_map(lambda leaf: self.unknown.add(leaf.node) if type(leaf) is Traced else None, result)
+            # As many rows as are found: nonzero, masks, unique.
+            dims = {0} if name != "getitem" or type(args[1]) is Traced else None
+            tree_map(lambda leaf: self.unknown.setdefault(leaf.node, dims) if type(leaf) is Traced else None, result)
             return result
         finally:
             self.counted = before
-        if self.unknown and name not in ("size", "numel"):
+        if self.numbers:
+            self.follow_numbers(function, name, args, kwargs, result)
+        if self.unknown and name not in ("size", "numel", "size_of"):
             tree_map(lambda leaf: self.mark(leaf), result)
         return result
+
+    def unknown_fact(self, name: str, value: Traced, dim: Any) -> Any:
+        if name == "__len__":
+            raise Break("Could not guard on data-dependent expression", "the length depends on the values of a tensor")
+        sizes = self.unknown_sizes(value)
+        if name == "size":
+            return tuple.__new__(Size, sizes) if dim is None else sizes[dim]
+        total: Any = 1
+        for size in sizes:
+            total = size if type(total) is int and total == 1 else self.call_op(operator.mul, (total, size), {})
+        return total
+
+    def follow_numbers(self, function: Any, name: str, args: tuple, kwargs: dict, result: Any) -> None:
+        """What is made of numbers that depend on values: such a number, or a tensor whose sizes may depend on them."""
+        leaves = tree_leaves((args, kwargs))
+        values = [self.value(leaf) for leaf in leaves if type(self.value(leaf)) is Traced]
+        bounds = [part for leaf in leaves if type(leaf) is slice for part in (leaf.start, leaf.stop, leaf.step)]
+        values += [self.value(part) for part in bounds if type(self.value(part)) is Traced]
+        if not any(value.node in self.numbers for value in values):
+            return
+        entry = REGISTRY.get(name) or REGISTRY.get("_" + name)
+        pointwise = function in POINTWISE or getattr(entry, "family", None) == "pointwise"
+        if pointwise:
+            if type(result) is Traced and not result.stand_in.dim() and all(value.node in self.numbers for value in values):
+                self.number(result)
+        elif name != "getitem" or bounds:
+            tree_map(lambda leaf: self.unknown.setdefault(leaf.node, None) if type(leaf) is Traced and leaf.stand_in.dim() else None, result)
 
     def differentiate_loss(self, loss: Traced, args: tuple, kwargs: dict) -> None:
         """`loss.backward()`: one node that gives the gradients, which become the parameters' `.grad` in the trace."""
@@ -292,7 +365,7 @@ class ExportTracer(Tracer):
     def mark(self, leaf: Any) -> None:
         """A result of values of unknown size has an unknown size, unless it has no dims."""
         if type(leaf) is Traced and leaf.stand_in.dim() and any(used in self.unknown for used in leaf.node.all_input_nodes):
-            self.unknown.add(leaf.node)
+            self.unknown.setdefault(leaf.node, None)
 
     def unwrapped(self, value: Any, seen: list) -> Any:
         from_traced = lambda leaf: seen.append(leaf) or leaf.stand_in if type(leaf) is Traced else (  # noqa: E731
@@ -308,26 +381,31 @@ class ExportTracer(Tracer):
         if kind is None:
             return value
         if isinstance(value, dict):
-            return type(value)((key, self.resolved(item)) for key, item in value.items()) if kind is dict else {
+            return type(value)((key, self.resolved(item)) for key, item in value.items()) if type(value) in (dict, OrderedDict) else {
                 key: self.resolved(item) for key, item in value.items()}
         items = [self.resolved(item) for item in children]
         return kind(*items) if isinstance(value, tuple) and hasattr(value, "_fields") else kind(items)
 
 
 def counted_dim(name: str, args: tuple, kwargs: dict) -> Any:
-    """The dim whose size decides how many results an op has; "none" where no size does."""
+    """What decides how many results an op has: a dim whose size is their number, ("split" or "chunk", dim, number), "none" where no size does."""
     place = {"split": 2, "chunk": 2, "tensor_split": 2, "split_with_sizes": 2, "unsafe_chunk": 2, "unsafe_split": 2, "unbind": 1}.get(name)
-    if name in ("broadcast_tensors", "meshgrid", "is_contiguous"):
+    if name in ("broadcast_tensors", "meshgrid", "is_contiguous", "tensor_split", "split_with_sizes"):
         return "none"
     if place is None:
         return 0 if name == "__iter__" else None
     dim = kwargs.get("dim", args[place] if len(args) > place else 0)
-    return dim if type(dim) is int else None
+    if name == "unbind" or type(dim) is not int:
+        return dim if type(dim) is int else None
+    number = args[1] if len(args) > 1 else next((kwargs[key] for key in ("chunks", "split_size", "split_size_or_sections") if key in kwargs), None)
+    if isinstance(number, (list, tuple)):
+        return "none"
+    return (name.removeprefix("unsafe_"), dim, number) if type(number) is int and number > 0 else dim
 
 
 def on_data(signal: Break) -> bool:
     """Whether the code asked for a tensor's values."""
-    return signal.kind in ("Data-dependent branching", "Data-dependent value", "Could not guard on data-dependent expression") or any(
+    return signal.kind.startswith("Data-dependent") or signal.kind == "Could not guard on data-dependent expression" or any(
         f"Tensor.{name}()" in signal.kind for name in VALUES)
 
 

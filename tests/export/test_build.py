@@ -196,7 +196,7 @@ def test_arguments_by_name():
     assert program(x=torch.ones(2), scale=2.0, y=torch.zeros(2)).tolist() == [2.0, 2.0]
     with pytest.raises(AssertionError, match="Guard failed: scale == 2.0"):
         program(torch.ones(2), y=torch.zeros(2), scale=3.0)
-    with pytest.raises(ValueError, match="Trying to flatten user inputs with exported input tree spec"):
+    with pytest.raises(ValueError, match="Ran into a kwarg keyword mismatch"):
         program(torch.ones(2))
 
 
@@ -302,3 +302,59 @@ def test_frozen_parameters_and_modes_around_export():
         program = export(nn.Linear(2, 1), (torch.ones(1, 2),))
     assert program(torch.ones(1, 2)).requires_grad
     assert export(torch.compile(frozen), (torch.ones(1, 2),))(torch.ones(1, 2)).shape == (1, 1)
+
+
+def test_sizes_that_depend_on_values_are_never_fixed():
+    def forward(self, x, n):
+        k = n.item()
+        torch._check_is_size(k)
+        found, part = x.nonzero(), x[:k]
+        return {"rows": found.shape[0], "columns": found.shape[1], "all": found.numel(), "scaled": found.size(0) * x, "part": part * 2, "length": part.shape[0],
+                "zeros": torch.zeros(k, 2), "k": k + 1, "mask": x[x > 1].shape[0], "unique": x.unique().shape[0], "half": k / 2}
+
+    program = export(module_of(forward), (torch.arange(8.0), torch.tensor(3)))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    for run in (program, torch.export.load(file), program.module()):
+        x, n = torch.tensor([1.0, 0, 2, 2, 0, 0, 0, 5]), torch.tensor(5)
+        out = run(x, n)
+        assert [out[name] for name in ("rows", "columns", "all", "length", "k", "mask", "unique", "half")] == [4, 1, 4, 5, 6, 3, 4, 2.5]
+        assert all(type(out[name]) in (int, float) for name in ("rows", "length", "k", "half"))
+        assert torch.equal(out["scaled"], 4 * x) and torch.equal(out["part"], x[:5] * 2) and out["zeros"].shape == (5, 2)
+        with pytest.raises(RuntimeError, match="Runtime assertion failed"):
+            run(x, torch.tensor(-1))
+
+
+@pytest.mark.parametrize("use", [lambda x: range(x.nonzero().shape[0]), lambda x: len(x.nonzero()), lambda x: x if x.nonzero().shape[0] > 2 else -x])
+def test_sizes_that_depend_on_values_decide_nothing(use):
+    with pytest.raises(UserError, match="Could not guard on data-dependent expression"):
+        export(module_of(lambda self, x: [x * i for i in use(x)] if isinstance(use(x), range) else use(x) * x), (torch.ones(3),))
+
+
+def test_numbers_of_parts():
+    def halves(self, x):
+        one, two = x.chunk(2)
+        return one + two
+
+    def pairs(self, x):
+        return [part.sum() for part in x.split(2)]
+    program = export(module_of(halves), (torch.arange(4.0),), dynamic_shapes=({0: 2 * Dim("n", min=1)},))
+    assert program(torch.arange(6.0)).tolist() == [3.0, 5.0, 7.0]
+    with pytest.raises(UserError, match=r"n = Dim\('n', min=3, max=4\)"):
+        export(module_of(pairs), (torch.arange(4.0),), dynamic_shapes=({0: Dim("n")},))
+    assert [part.shape[0] for part in export(module_of(lambda self, x: x.tensor_split(3)), (torch.arange(6.0),), dynamic_shapes=({0: Dim("n", min=3)},))(
+        torch.arange(7.0))] == [3, 2, 2]
+
+
+def test_kinds_of_containers_stay():
+    program = export(module_of(lambda self, p: collections.OrderedDict(x=p["a"] + 1)), (collections.OrderedDict(a=torch.zeros(1)),))
+    assert type(program(collections.OrderedDict(a=torch.zeros(1)))) is collections.OrderedDict
+
+
+def test_keywords_that_do_not_fit():
+    def forward(self, x, *, scale):
+        return x * scale
+    program = export(module_of(forward), (torch.ones(2),), {"scale": torch.ones(2)})
+    with pytest.raises(ValueError, match=r"Ran into a kwarg keyword mismatch: Got the following keywords \['z'\] but expected \['scale'\]"):
+        program(torch.ones(2), z=torch.ones(2))
