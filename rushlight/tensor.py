@@ -1,7 +1,9 @@
 """class Tensor: an ndarray, its place in the recorded graph, and what views of one storage share.
 
 Ops, operators and `backward` are attached by the rows above.  Read `Tensor.__slots__` first.  `_meta` is None
-for nearly every tensor; it holds rare state (version counter, view base, hooks), so that making one stays cheap.
+for nearly every tensor; it holds rare state (version counter, view base, hooks), so that making one stays cheap.  `_shape` is
+None, or the array's shape where a recorded op of few elements has asked for it (ops/generate.py): who gives a tensor
+another array sets it to None.
 """
 import warnings
 from weakref import ref as weakref
@@ -56,7 +58,7 @@ def wrap(array, dtype=None):
     tensor._array = array
     tensor._dtype = dtypes.BY_NUMPY[array.dtype] if dtype is None else dtype
     tensor._requires_grad = False
-    tensor._node = tensor._grad = tensor._meta = None
+    tensor._node = tensor._grad = tensor._meta = tensor._shape = None
     return tensor
 
 
@@ -99,7 +101,7 @@ def as_view(array, source, dtype=None, kind=None):
     tensor._array = array
     tensor._dtype = source._dtype if dtype is None else dtype
     tensor._requires_grad = False
-    tensor._node = tensor._grad = None
+    tensor._node = tensor._grad = tensor._shape = None
     tensor._meta = meta = Meta()
     above = source._meta
     root = source
@@ -135,7 +137,7 @@ class Tensor:
     tensor([2., 4.])
     """
 
-    __slots__ = ("_array", "_dtype", "_requires_grad", "_node", "_grad", "_meta", "__dict__", "__weakref__")
+    __slots__ = ("_array", "_dtype", "_requires_grad", "_node", "_grad", "_meta", "_shape", "__dict__", "__weakref__")
     __array_priority__ = 1000
     __hash__ = object.__hash__
 
@@ -350,7 +352,7 @@ class Tensor:
         """The values without history; writes through it are not seen by autograd."""
         tensor = new(Tensor if type(self) is Parameter else type(self))
         tensor._array, tensor._dtype, tensor._requires_grad = self._array, self._dtype, False
-        tensor._node = tensor._grad = tensor._meta = None
+        tensor._node = tensor._grad = tensor._meta = tensor._shape = None
         return tensor
 
     @data.setter
@@ -359,7 +361,7 @@ class Tensor:
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
         if self._requires_grad and value._dtype.category < dtypes.FLOAT:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        self._array, self._dtype = value._array, value._dtype
+        self._array, self._dtype, self._shape = value._array, value._dtype, None
 
     @property
     def _version(self):
@@ -505,7 +507,7 @@ class Tensor:
             twin._array = (np.ndarray(self._array.shape, self._array.dtype, flat.data, offset, self._array.strides)
                            if self._array.size else self._array.copy())
         twin._dtype, twin._requires_grad, twin._node = self._dtype, self._requires_grad, None
-        twin._meta = None
+        twin._meta = twin._shape = None
         memo[id(self)] = twin
         import copy
         # PyTorch copies the gradient of a tensor, but not of a parameter.
@@ -517,7 +519,7 @@ class Tensor:
     def __copy__(self):
         twin = new(type(self))
         twin._array, twin._dtype, twin._requires_grad, twin._node = self._array, self._dtype, self._requires_grad, self._node
-        twin._grad, twin._meta = self._grad, None
+        twin._grad, twin._meta, twin._shape = self._grad, None, None
         twin.__dict__.update(self.__dict__)
         return twin
 
@@ -557,7 +559,7 @@ class Parameter(Tensor, metaclass=ParameterType):
             raise TypeError(f"Parameter data has to be a tensor, but got {type(data).__name__}")
         parameter = new(MetaParameter if isinstance(data, MetaTensor) and cls is Parameter else cls)
         parameter._array, parameter._dtype, parameter._requires_grad = data._array, data._dtype, False
-        parameter._node = parameter._grad = parameter._meta = None
+        parameter._node = parameter._grad = parameter._meta = parameter._shape = None
         if requires_grad:
             parameter.requires_grad = True
         return parameter
@@ -629,7 +631,7 @@ def rebuild(kind, array, dtype, requires_grad, attributes):
     tensor = new(kind)
     tensor._array = array.view(dtype.numpy) if dtype is dtypes.bfloat16 else array
     tensor._dtype, tensor._requires_grad = dtype, requires_grad
-    tensor._node = tensor._grad = tensor._meta = None
+    tensor._node = tensor._grad = tensor._meta = tensor._shape = None
     if attributes:
         tensor.__dict__.update(attributes)
     return tensor
@@ -662,5 +664,5 @@ def construct(cls, args, kwargs):
         array = np.empty(tuple(int(size) for size in sizes), default.numpy)
     tensor = new(cls)
     tensor._array, tensor._dtype, tensor._requires_grad = array, dtypes.BY_NUMPY[array.dtype], False
-    tensor._node = tensor._grad = tensor._meta = None
+    tensor._node = tensor._grad = tensor._meta = tensor._shape = None
     return tensor

@@ -64,6 +64,7 @@ class Tensor:
     _node: Any
     _grad: Tensor | None
     _meta: Any
+    _shape: Any
     H: Tensor
     T: Tensor
     def __abs__(*args: Any, _op: Any = ..., _self: Any = ...) -> Tensor: ...

@@ -25,7 +25,7 @@ import builtins
 from typing import Any
 
 '''
-SLOTS = {"_array": "Any", "_dtype": "Any", "_requires_grad": "builtins.bool", "_node": "Any", "_grad": "Tensor | None", "_meta": "Any"}
+SLOTS = {"_array": "Any", "_dtype": "Any", "_requires_grad": "builtins.bool", "_node": "Any", "_grad": "Tensor | None", "_meta": "Any", "_shape": "Any"}
 KNOWN = {"shape": "Any", "dtype": "Any", "device": "Any", "grad": "Tensor | None", "grad_fn": "Any", "requires_grad": "builtins.bool", "is_leaf": "builtins.bool",
          "ndim": "builtins.int", "data": "Tensor", "T": "Tensor", "mT": "Tensor", "H": "Tensor", "mH": "Tensor", "real": "Tensor", "imag": "Tensor"}
 RETURNS = {"item": "Any", "tolist": "Any", "numpy": "Any", "size": "Any", "stride": "Any", "dim": "builtins.int", "numel": "builtins.int", "backward": "None",

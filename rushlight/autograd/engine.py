@@ -195,7 +195,7 @@ def accumulate_values(leaf, gradient, owned):
             gradient = kept
         grad = new(Tensor)
         grad._array, grad._dtype, grad._requires_grad = gradient, leaf._dtype, False
-        grad._node = grad._grad = grad._meta = None
+        grad._node = grad._grad = grad._meta = grad._shape = None
         leaf._grad = grad
     elif old._requires_grad:
         with modes.no_grad():

@@ -66,7 +66,7 @@ def alias(tensor):
     """The same values and history in a new Tensor object."""
     twin = new(Tensor)
     twin._array, twin._dtype, twin._requires_grad = tensor._array, tensor._dtype, tensor._requires_grad
-    twin._node, twin._grad, twin._meta = tensor._node, None, tensor._meta
+    twin._node, twin._grad, twin._meta, twin._shape = tensor._node, None, tensor._meta, None
     return twin
 
 
@@ -196,14 +196,15 @@ class Node:
             raise modified(self, None, guard)
         tensor = new(Tensor)
         tensor._array, tensor._requires_grad, tensor._node = out, True, self
-        tensor._dtype, tensor._grad, tensor._meta = dtypes.BY_NUMPY[out.dtype], None, None
+        tensor._dtype, tensor._grad, tensor._meta, tensor._shape = dtypes.BY_NUMPY[out.dtype], None, None, None
         return tensor
 
     def unpack_part(self, out, number):
         """One of several saved outputs."""
         tensor = alias(unpack_hooked(out)) if type(out) is Packed else new(Tensor)
         if type(out) is not Packed:
-            tensor._array, tensor._dtype, tensor._grad, tensor._meta = out, dtypes.BY_NUMPY[out.dtype], None, None
+            tensor._array, tensor._dtype = out, dtypes.BY_NUMPY[out.dtype]
+            tensor._grad = tensor._meta = tensor._shape = None
         recorded = tensor._dtype.category >= dtypes.FLOAT and number in self.op.differentiable
         tensor._requires_grad, tensor._node = recorded, OutputEdge(self, number) if recorded else None
         for at, counter in self.guard or ():

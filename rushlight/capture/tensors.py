@@ -157,7 +157,7 @@ class Tensors(Calls):
                 copied = copy_layout(array)
         tensor = new(type(raw))
         tensor._array, tensor._dtype = copied, raw._dtype
-        tensor._node = tensor._grad = tensor._meta = None
+        tensor._node = tensor._grad = tensor._meta = tensor._shape = None
         tensor._requires_grad = raw._requires_grad
         if raw._node is not None:  # a stand-in of an inner tensor must allow what an inner tensor allows
             with modes.enable_grad():
@@ -221,7 +221,7 @@ class Tensors(Calls):
     def trace_of(self, node: Node, stand_in: Tensor) -> Traced:
         traced = new(Traced)
         traced._array, traced._dtype = stand_in._array, stand_in._dtype
-        traced._requires_grad, traced._node, traced._grad, traced._meta = False, None, None, None
+        traced._requires_grad, traced._node, traced._grad, traced._meta, traced._shape = False, None, None, None, None
         traced.node, traced.stand_in, traced.tracer, traced.source, traced.real = node, stand_in, self, None, None
         self.traced[id(stand_in)] = traced
         node.meta["val"] = stand_in
@@ -321,7 +321,7 @@ class Tensors(Calls):
         return result
 
     def refresh(self, traced: Traced) -> None:
-        traced._array, traced._dtype = traced.stand_in._array, traced.stand_in._dtype
+        traced._array, traced._dtype, traced._shape = traced.stand_in._array, traced.stand_in._dtype, None
 
     def to_nodes(self, value: Any) -> Any:
         if type(value) is Traced:

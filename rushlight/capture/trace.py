@@ -310,7 +310,7 @@ def slim(module: GraphModule) -> None:
             kept = new(type(value))
             kept._array = np.broadcast_to(np.zeros((), value._array.dtype), value._array.shape)
             kept._dtype, kept._requires_grad = value._dtype, value._requires_grad
-            kept._node = kept._grad = kept._meta = None
+            kept._node = kept._grad = kept._meta = kept._shape = None
             node.meta["val"] = kept
 
 

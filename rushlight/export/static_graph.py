@@ -138,6 +138,7 @@ class GraphTensor(Tensor):
         """`x.add_(y)` on a value of a graph: the value of that name is from now on the new one."""
         result = function(tensor, *args, **kwargs)
         tensor.node, tensor._array, tensor.static_shape = result.node, result._array, result.static_shape
+        tensor._shape = None
         return tensor
 
     @staticmethod
@@ -218,7 +219,7 @@ class Graph:
     def wrap(self, node: Node, array: np.ndarray, dtype: Any) -> GraphTensor:
         made = new(GraphTensor)
         made._array, made._dtype, made._requires_grad = array, dtype, False
-        made._node = made._grad = made._meta = None
+        made._node = made._grad = made._meta = made._shape = None
         made.graph, made.node = self, node
         made.static_shape = tuple(None if size and self.unknown and size % UNKNOWN == 0 else size for size in array.shape)
         node.meta["val"] = made

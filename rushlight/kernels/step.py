@@ -428,7 +428,7 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
                 continue
             tensor = new(Tensor)
             tensor._array, tensor._dtype = outs[at] if what == "output" else outs[at].copy(), dtype
-            tensor._requires_grad, tensor._grad, tensor._meta = live, None, None
+            tensor._requires_grad, tensor._grad, tensor._meta, tensor._shape = live, None, None, None
             if live:
                 spent = tensor._node = spent or Spent(Freed(frame))
             else:

@@ -69,7 +69,8 @@ def chosen(condition, input, other):
     except ValueError:
         return _where(condition, input, other)  # raises with PyTorch's words
     result = new(Tensor)
-    result._array, result._dtype, result._grad, result._meta, result._node, result._requires_grad = array, dtype, None, None, None, False
+    result._array, result._dtype, result._requires_grad = array, dtype, False
+    result._node = result._grad = result._meta = result._shape = None
     if recording and grad_enabled():
         op = _where.op_record
         if op.classes is None:

@@ -162,7 +162,7 @@ def plain(array, dtype):
     """A result tensor; in inference mode, an inference tensor."""
     tensor = new(InferenceTensor if modes.inference_enabled() else Tensor)
     tensor._array, tensor._dtype, tensor._requires_grad = array, dtype, False
-    tensor._node = tensor._grad = tensor._meta = None
+    tensor._node = tensor._grad = tensor._meta = tensor._shape = None
     return tensor
 
 
@@ -394,7 +394,7 @@ def write_out(out, result):
         if out._array.size or (out._meta is not None and out._meta.base is not None):
             raise RuntimeError(f"out= has shape {list(out.shape)} and the result shape {list(result.shape)}: no silent resize; pass a tensor of "
                              "the result's shape, or an empty one")
-        out._array = np.empty(result._array.shape, out._array.dtype)
+        out._array, out._shape = np.empty(result._array.shape, out._array.dtype), None
     check_written(out)
     out._array[...] = result._array.astype(out._array.dtype, copy=False)
     bump(out)

@@ -236,7 +236,7 @@ def picked(self, tensors):
             return _index(self, tensors)
     op, array = _index.op_record, self._array
     result = new(Tensor)
-    result._array, result._dtype, result._grad, result._meta = op.kernel(array, arrays), dtype, None, None
+    result._array, result._dtype, result._grad, result._meta, result._shape = op.kernel(array, arrays), dtype, None, None, None
     if self._requires_grad and grad_enabled():
         if op.classes is None:
             materialise(op)

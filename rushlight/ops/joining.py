@@ -43,7 +43,7 @@ def join(function, tensors, dim):
         recording = recording or tensor._requires_grad
     op = function.op_record
     result = new(Tensor)
-    result._array, result._dtype, result._grad, result._meta = op.kernel(arrays, dim), dtype, None, None
+    result._array, result._dtype, result._grad, result._meta, result._shape = op.kernel(arrays, dim), dtype, None, None, None
     if recording and grad_enabled():
         if op.classes is None:
             materialise(op)

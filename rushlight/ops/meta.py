@@ -14,7 +14,7 @@ def to_meta(tensor):
     meta = new(MetaParameter if isinstance(tensor, Parameter) else MetaTensor)
     meta._array = np.broadcast_to(np.zeros((), tensor._array.dtype), tensor._array.shape)
     meta._dtype, meta._requires_grad = tensor._dtype, tensor._requires_grad
-    meta._node = meta._grad = meta._meta = None
+    meta._node = meta._grad = meta._meta = meta._shape = None
     return meta
 
 
@@ -23,7 +23,7 @@ def stand_in(value):
     if isinstance(value, MetaTensor):
         tensor = new(Tensor)
         tensor._array, tensor._dtype, tensor._requires_grad = np.zeros(value._array.shape, value._array.dtype), value._dtype, False
-        tensor._node = tensor._grad = tensor._meta = None
+        tensor._node = tensor._grad = tensor._meta = tensor._shape = None
         return tensor
     return [stand_in(item) for item in value] if type(value) in (list, tuple) and any(isinstance(item, Tensor) for item in value) else value
 

@@ -331,7 +331,7 @@ def become(input, function, args, kwargs=None):
     """Make `input` what the view op gives, memory and version shared."""
     check_inplace(input)
     result = function(same_history(input), *args, **(kwargs or {}))
-    input._array = result._array
+    input._array, input._shape = result._array, None
     if result._node is not None and input._requires_grad:
         input._node = result._node
     bump(input)
@@ -368,7 +368,7 @@ def resize_(input, *sizes, memory_format=None):
         return input
     if input._requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
-    array, count = input._array, product(shape)
+    array, count, input._shape = input._array, product(shape), None
     owner = storage_array(input)
     offset = input.storage_offset() if array.size else 0
     if owner.flags.c_contiguous and owner.dtype == array.dtype and offset + count <= owner.size and array.size:
@@ -415,7 +415,7 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
     tensor([1., 2.])
     """
     if source is None:
-        input._array = np.empty((0,), input._array.dtype)
+        input._array, input._shape = np.empty((0,), input._array.dtype), None
         return input
     check_inplace(input)
     tensor = source if isinstance(source, Tensor) else source.as_tensor(input._dtype)
@@ -431,7 +431,7 @@ def set_(input, source=None, storage_offset=0, size=None, stride=None):
         tensor = as_strided(tensor.detach(), size, tuple(stride), storage_offset)
     elif not isinstance(source, Tensor) and storage_offset:
         tensor = tensor[storage_offset:]
-    input._array = tensor._array
+    input._array, input._shape = tensor._array, None
     bump(input)
     return input
 

@@ -301,7 +301,7 @@ def adopt(tensor: Tensor | None, view: np.ndarray, dtype: dtypes.dtype) -> Tenso
     if tensor is None:
         return wrap(view, dtype)
     view[...] = tensor._array
-    tensor._array, tensor._dtype = view, dtype
+    tensor._array, tensor._dtype, tensor._shape = view, dtype, None
     return tensor
 
 
