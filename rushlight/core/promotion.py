@@ -23,6 +23,35 @@ def promote_types(a, b):
         return result
 
 
+CHECKED_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "int16": "int16_t", "int8": "int8_t",
+                 "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t"}
+
+
+def checked_number(value, dtype, name=None):
+    """A Python number as `dtype` holds it; RuntimeError, with `name` or the C++ type's, where it does not fit.
+
+    Floats lose their fraction. Unsigned types take the negatives of what they hold and wrap them around, and half types become infinite, as in PyTorch.
+    """
+    fits = True
+    if isinstance(value, complex) and not dtype.is_complex:
+        fits, value = not value.imag, value.real
+    if dtype.category == INTEGER and fits:
+        fits = value - value == 0  # not infinite, not NaN
+        if fits:
+            value = int(value)
+            top = (1 << 8 * dtype.itemsize - dtype.is_signed) - 1
+            fits = (-top - 1 if dtype.is_signed else -top) <= value <= top
+            value = value & top if fits and not dtype.is_signed else value
+    elif dtype.name == "float32":
+        fits = value - value != 0 or abs(value) <= FLOAT32_MAX
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {name or CHECKED_NAMES.get(dtype.name, dtype.name)} without overflow: it is {value}")
+    return value
+
+
+FLOAT32_MAX = 3.4028234663852886e38
+
+
 def combine(a, b):
     if a.category > b.category:
         a, b = b, a

@@ -75,19 +75,19 @@ def wrap_dims(dims, ndim):
 
 
 def broadcast_shapes(*shapes):
-    """The shape that all shapes broadcast to; RuntimeError with PyTorch's words where they do not."""
+    """The shape that all shapes broadcast to; RuntimeError with PyTorch's words, and its choice of dim, where they do not."""
     result = []
-    ndim = max((len(shape) for shape in shapes), default=0)
-    for position in range(ndim):
-        size = 1
-        for shape in shapes:
-            at = position - ndim + len(shape)
-            if at >= 0 and shape[at] != 1:
-                if size != 1 and shape[at] != size:
-                    raise RuntimeError(f"The size of tensor a ({size}) must match the size of tensor b ({shape[at]}) at "
-                                       f"non-singleton dimension {position}")
-                size = shape[at]
-        result.append(size)
+    for shape in shapes:
+        ndim = max(len(result), len(shape))
+        for back in range(1, len(shape) + 1):  # from the last dim on
+            size = shape[-back]
+            if back > len(result):
+                result.insert(0, size)
+            elif result[-back] != size and size != 1:
+                if result[-back] != 1:
+                    raise RuntimeError(f"The size of tensor a ({result[-back]}) must match the size of tensor b ({size}) at "
+                                       f"non-singleton dimension {ndim - back}")
+                result[-back] = size
     return tuple(result)
 
 

@@ -203,7 +203,7 @@ def spread_arguments(name, input, dim, unbiased, correction):
     if unbiased is not None and correction is not None:
         raise TypeError(f"{name}() received both unbiased and correction")
     if not (input._dtype.is_floating_point or input._dtype.is_complex):
-        raise RuntimeError(f"{name} only support floating point and complex dtypes")
+        raise RuntimeError(f"{'std and var' if name in ('std', 'var') else name} only support floating point and complex dtypes")
     correction = (0 if unbiased is False else 1) if correction is None else correction
     dims = spread_dims(dim, input.ndim)
     count = product(input.shape[d] for d in dims)

@@ -4,6 +4,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.devices import device as Device
 from ..core.devices import require_cpu
+from ..core.promotion import checked_number
 from ..tensor import PLAIN, InferenceTensor, Tensor, bump, counter_of, meta_of
 from .dispatch import check_overlap, check_written, inplace, write_out
 from .record import composite, primitive
@@ -62,7 +63,7 @@ def contiguous(input, memory_format=None):
 def _cast(input, dtype, source):
     if input.dtype.kind == "c" and dtype.category < dtypes.COMPLEX:
         input = input.real if dtype is not dtypes.bool else input != 0
-    if input.dtype.kind == "f" and dtype.category == dtypes.INTEGER and dtype.itemsize < 8:
+    if input.dtype.kind == "f" and dtype.category == dtypes.INTEGER and dtype.itemsize < 4:
         return input.astype(np.int64).astype(dtype.numpy)  # wraps around as C does, through the widest type
     return input.astype(dtype.numpy)
 
@@ -241,7 +242,7 @@ def fill_(input, value):
         input._array.fill(value)
         bump(input)
         return input
-    return inplace(_filled, input, (value,), {})
+    return inplace(_filled, input, (checked_number(value, input._dtype),), {})
 
 
 @primitive(grad=dict(input=lambda g: zeros_like(g)), where="", node="ZeroBackward0", family="pointwise_scalar")

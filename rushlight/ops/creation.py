@@ -4,7 +4,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.devices import CPU, require_cpu
 from ..core.errors import OutOfMemoryError
-from ..core.promotion import number_dtype, promote_types
+from ..core.promotion import checked_number, number_dtype, promote_types
 from ..core.size import sizes_from
 from ..tensor import Tensor, asarray, wrap
 from .convert import laid_out
@@ -122,7 +122,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
     if out is not None:
         return out.resize_(sizes).fill_(fill_value)
     array = allocate(sizes, numpy_dtype_of(dtype))
-    array[...] = wrapped(fill_value, array.dtype)
+    array[...] = checked_number(fill_value, dtypes.BY_NUMPY[array.dtype])
     return made(array, device, requires_grad)
 
 
@@ -159,13 +159,8 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requir
     tensor([3., 3.])
     """
     array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
-    array[...] = wrapped(plain_number(fill_value), array.dtype)
+    array[...] = checked_number(plain_number(fill_value), dtypes.BY_NUMPY[array.dtype])
     return made(array, device, requires_grad)
-
-
-def wrapped(value, kind):
-    """A negative int for an unsigned dtype, wrapped around as C does; other values as they are."""
-    return value % (1 << 8 * kind.itemsize) if kind.kind == "u" and type(value) is int and value < 0 else value
 
 
 def array_from(data, dtype):
@@ -194,22 +189,33 @@ def array_from(data, dtype):
         return np.array(values, dtype=target).reshape(shape)
     except OverflowError:
         if target.kind in "iu":
-            raise RuntimeError(f"value cannot be converted to type {target.name} without overflow") from None
+            return whole_numbers_array(values, target).reshape(shape)
         raise
+
+
+def whole_numbers_array(values, target):
+    """Integers of which some are outside the dtype: negatives of unsigned types wrap around, others are refused."""
+    kind = dtypes.BY_NUMPY[target]
+    flat = []
+    for value in np.array(values, dtype=object).reshape(-1):
+        if not -2 ** 63 <= value < 2 ** 63:
+            raise ValueError(f"Overflow when unpacking long long: {value} does not fit 64 bits")
+        flat.append(checked_number(value, kind, kind.name))
+    return np.array(flat, dtype=target)
 
 
 def number_array(value, dtype):
     if dtype is None:
         dtype = number_dtype(value)
         if dtype is dtypes.int64 and not -2 ** 63 <= value < 2 ** 63:
-            raise RuntimeError("Overflow when unpacking long long")
+            raise ValueError(f"Overflow when unpacking long long: {value} does not fit 64 bits")
     target = numpy_dtype_of(dtype)
     try:
         if target.kind in "iu" and isinstance(value, float):
             return np.array(int(value) if value == value and value not in (float("inf"), float("-inf")) else np.iinfo(target).min, target)
         return np.array(value, target)
     except OverflowError:
-        raise RuntimeError(f"value cannot be converted to type {target.name} without overflow") from None
+        return whole_numbers_array([value], target).reshape(())
 
 
 def shape_of_nested(data, depth, above):

@@ -148,7 +148,7 @@ def operand_array(operand, numpy_dtype, dtype):
         info = np.iinfo(numpy_dtype)
         if not info.min <= operand <= info.max:
             if operand > 2 ** 63 - 1 or operand < -2 ** 63:
-                raise RuntimeError("Overflow when unpacking long long")
+                raise ValueError(f"Overflow when unpacking long long: {operand} does not fit 64 bits")
             return np.array(operand, np.int64).astype(numpy_dtype)
     return np.array(operand, numpy_dtype)
 

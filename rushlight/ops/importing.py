@@ -7,7 +7,7 @@ from ..core import devices, dtypes, modes
 from ..core.size import sizes_from
 from ..tensor import Tensor, wrap
 from .convert import _filled, copied
-from .creation import allocate, array_from, from_numpy, made, number_array, numpy_dtype_of, plain_number, range_count, wrapped
+from .creation import allocate, array_from, from_numpy, made, number_array, numpy_dtype_of, plain_number, range_count
 from .joining import stack
 from .record import apart, composite
 
@@ -127,7 +127,7 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, requires_grad=Fals
     tensor(3.)
     """
     dtype = modes.Defaults.dtype if dtype is None else dtype
-    return made(number_array(wrapped(plain_number(s), dtype.numpy), dtype), device, requires_grad)
+    return made(number_array(plain_number(s), dtype), device, requires_grad)
 
 
 @apart("range")

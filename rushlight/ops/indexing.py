@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from ..core import dtypes, modes
+from ..core.promotion import checked_number
 from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick, wrap
 from .dispatch import check_overlap, check_written, inplace
 from .generate import materialise
@@ -450,23 +451,9 @@ def assigned(self, value):
     return wrap(number_for(self, value))
 
 
-C_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "int16": "int16_t", "int8": "int8_t",
-           "uint8": "uint8_t", "float16": "at::Half", "bfloat16": "at::BFloat16"}
-
-
 def number_for(self, value):
     """A Python number as a 0-d array of self's dtype; RuntimeError where it does not fit."""
-    dtype = self._dtype
-    try:
-        if isinstance(value, complex) and not dtype.is_complex:
-            if value.imag:
-                raise OverflowError
-            value = value.real
-        if dtype.category == dtypes.INTEGER and isinstance(value, float):
-            value = int(value)
-        return np.array(value, dtype.numpy)
-    except (OverflowError, ValueError):
-        raise RuntimeError(f"value cannot be converted to type {C_NAMES.get(dtype.name, dtype.name)} without overflow") from None
+    return np.array(checked_number(value, self._dtype), self._dtype.numpy)
 
 
 def without_leading_ones(value, ndim):

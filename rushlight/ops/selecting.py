@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
-from ..core.promotion import can_cast
+from ..core.promotion import CHECKED_NAMES, can_cast
 from ..core.size import broadcast_shapes, product, wrap_dim
 from ..tensor import Tensor, wrap
 from .comparison import where
@@ -305,19 +305,16 @@ def masked_fill(input, mask, value):
     tensor([0., 2.])
     """
     if mask._dtype is not dtypes.bool:
-        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {C_DTYPES.get(mask._dtype.name, mask._dtype.name)}")
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask._dtype.c_name}")
     if input._array.shape != mask._array.shape:
         broadcast_shapes(input._array.shape, mask._array.shape)
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
         if not can_cast(value._dtype, input._dtype):
-            raise RuntimeError(f"value cannot be converted to type {C_DTYPES.get(input._dtype.name, input._dtype.name)} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {CHECKED_NAMES.get(input._dtype.name, input._dtype.name)} without overflow")
         return _masked_fill_tensor(input, mask, value)
     return _masked_fill(input, mask, value if type(value) is float and input._dtype.fast_float else number_for(input, value))
-
-
-C_DTYPES = {"float32": "float", "float64": "double", "int64": "long int", "uint8": "unsigned char", "int32": "int"}
 
 
 @composite("method")

@@ -1,6 +1,7 @@
 """Trigonometric and hyperbolic functions."""
 import numpy as np
 
+from .comparison import where
 from .record import pointwise
 
 
@@ -65,8 +66,8 @@ def atan(input):
 
 
 @pointwise(np.arctan2, numbers="none", promote="float",
-           grad=dict(input=lambda g, input, other: g * (other / (input * input + other * other)),
-                     other=lambda g, input, other: g * (-input / (input * input + other * other))))
+           grad=dict(input=lambda g, input, other: g * (other / where((input == 0) & (other == 0), 1, input * input + other * other)),
+                     other=lambda g, input, other: g * (-input / where((input == 0) & (other == 0), 1, input * input + other * other))))
 def atan2(input, other):
     """The angle of the point (other, input).
 

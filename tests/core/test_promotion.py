@@ -114,3 +114,30 @@ def test_in_place_keeps_the_dtype_or_refuses():
 def test_the_default_dtype_decides_for_integers():
     torch.set_default_dtype(torch.float64)
     assert (torch.ones(2, dtype=torch.int64) / 2).dtype is torch.float64 and torch.tensor(1.5).dtype is torch.float64
+
+
+@pytest.mark.parametrize("make, kind, words", [
+    (lambda: torch.full((1,), 300, dtype=torch.uint8), RuntimeError, "value cannot be converted to type uint8_t without overflow"),
+    (lambda: torch.full((1,), 1e39), RuntimeError, "value cannot be converted to type float without overflow"),
+    (lambda: torch.ones(1, dtype=torch.uint8).fill_(300), RuntimeError, "type uint8_t without overflow"),
+    (lambda: torch.ones(2, dtype=torch.uint8).__setitem__(0, -300), RuntimeError, "type uint8_t without overflow"),
+    (lambda: torch.tensor([-256], dtype=torch.uint8), RuntimeError, "type uint8 without overflow"),
+    (lambda: torch.tensor([2 ** 40], dtype=torch.int32), RuntimeError, "type int32 without overflow"),
+    (lambda: torch.tensor(2 ** 63), ValueError, "Overflow when unpacking long long"),
+    (lambda: torch.ones(1, dtype=torch.int64) + 2 ** 63, ValueError, "Overflow when unpacking long long"),
+])
+def test_numbers_that_do_not_fit_are_refused(make, kind, words):
+    with pytest.raises(kind, match=words):
+        make()
+
+
+def test_negatives_of_unsigned_types_wrap_and_half_types_become_infinite():
+    assert torch.tensor([-1, -255], dtype=torch.uint8).tolist() == [255, 1]
+    assert torch.full((1,), -1, dtype=torch.uint8).item() == 255
+    assert torch.full((1,), 70000.0, dtype=torch.float16).item() == float("inf")
+    assert torch.tensor([float("nan"), 1e20]).int().tolist() == [-2 ** 31] * 2
+
+
+def test_the_dim_that_does_not_broadcast_is_named_from_the_end():
+    with pytest.raises(RuntimeError, match=r"tensor a \(3\) must match the size of tensor b \(2\) at non-singleton dimension 1"):
+        torch.ones(2, 3) * torch.ones(3, 2)

@@ -70,3 +70,9 @@ def test_complex_numbers_have_no_order(name, words):
 def test_complex_numbers_are_not_rounded():
     with pytest.raises(NotImplementedError, match="\"round_vml_cpu\" not implemented for 'ComplexFloat'"):
         torch.round(torch.ones(2, dtype=torch.complex64))
+
+
+def test_atan2_at_the_origin_has_gradient_zero():
+    x, y = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
+    torch.atan2(x, y).backward()
+    assert x.grad.item() == y.grad.item() == 0
