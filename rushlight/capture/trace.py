@@ -303,12 +303,17 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
 
 
 def slim(module: GraphModule) -> None:
-    """Let the graph's nodes forget the values of their stand-ins; shape, dtype and requires_grad stay."""
+    """Let the graph's nodes forget the values of their stand-ins; shape, dtype, requires_grad and what shares memory stay."""
+    roots: dict[int, np.ndarray] = {}
     for node in module.graph.nodes:
         value = node.meta.get("val")
         if isinstance(value, Tensor):
             kept = new(type(value))
-            kept._array = np.broadcast_to(np.zeros((), value._array.dtype), value._array.shape)
+            base = value._array
+            while isinstance(base.base, np.ndarray):
+                base = base.base
+            root = roots.setdefault(id(base), np.zeros(16, np.uint8))
+            kept._array = np.broadcast_to(root[:value._array.itemsize].view(value._array.dtype).reshape(()), value._array.shape)
             kept._dtype, kept._requires_grad = value._dtype, value._requires_grad
             kept._node = kept._grad = kept._meta = kept._shape = None
             node.meta["val"] = kept

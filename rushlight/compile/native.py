@@ -1,7 +1,8 @@
-"""The default backend: graphs as native programs, one for each set of shapes that is worth it.
+"""The default backend: graphs as native programs, which serve all sizes and numbers that their code holds for.
 
-The first two sets of shapes and numbers get a program at once.  Another runs by the graph's ops until that has taken as
-long as a compilation takes, so that sizes which seldom come back never cost more than twice what was best for them.
+A graph whose inputs' sizes vary gets one program for all of them where its kernels can take that.  Where they cannot, the
+first two sets of shapes get a program at once; another runs by the graph's ops until that has taken as long as a compilation
+takes, so that sizes which seldom come back never cost more than twice what was best for them.
 """
 
 import time
@@ -16,29 +17,41 @@ WATCHED = 256  # sets of shapes whose time by ops is kept
 
 
 def compile_native(module: Any, examples: list) -> Callable:
-    """A callable for the graph; it is lowered again when its inputs come in another shape often enough."""
+    """A callable for the graph; it is lowered again when its inputs come in shapes that it does not hold for often enough."""
     began = time.perf_counter()
     first = lower(module, examples)
     price = time.perf_counter() - began
     forward = module.forward
     if first is forward or first == forward:
         return first
-    others: dict[tuple, Callable] = {}
+    made: list[Callable] = []
+    homes: dict[tuple, Callable] = {}
     spent: dict[tuple, float] = {}
 
     def other(args: tuple) -> Any:
         key = tuple([getattr(getattr(arg, "_array", arg), "shape", arg) for arg in args])
-        found = others.get(key)
-        if found is None:
-            if others and (len(others) >= SHAPES or spent.get(key, 0.0) < price):
-                began = time.perf_counter()
-                result = forward(*args)
-                if key in spent or len(spent) < WATCHED:
-                    spent[key] = spent.get(key, 0.0) + time.perf_counter() - began
-                return result
-            found = others[key] = lower(module, list(args))
+        found = homes.get(key)
+        for run in made if found is None else (found,):
+            try:
+                result = run(*args)
+            except Misfit:
+                continue
+            if len(homes) < WATCHED:
+                homes[key] = run
+            return result
+        if found is not None:
+            return forward(*args)
+        if made and (len(made) >= SHAPES or spent.get(key, 0.0) < price):
+            began = time.perf_counter()
+            result = forward(*args)
+            if key in spent or len(spent) < WATCHED:
+                spent[key] = spent.get(key, 0.0) + time.perf_counter() - began
+            return result
+        run = lower(module, list(args))
+        made.append(run)
+        homes[key] = run
         try:
-            return found(*args)
+            return run(*args)
         except Misfit:
             return forward(*args)
 

@@ -146,6 +146,7 @@ class Policy:
             raise Fleeting(owner.never)
         if self.fixed and len(self.point.entries) >= 2 and len(module.graph.nodes) > UNROLLED and not owner.fullgraph:
             raise Uncapturable(f"its loops are as long as a size that varies, and {len(self.point.entries)} lengths are compiled already")
+        self.mark_open(tracer)
         owner.graphs.append(module)
         if "graph" in LOGS:
             print(module.print_readable(print_output=False), file=sys.stderr)
@@ -168,6 +169,16 @@ class Policy:
         if key is not None:
             shared[key] = compiled, module  # the module keeps alive what the key names by identity
         return compiled
+
+    def mark_open(self, tracer: Any) -> None:
+        """Note on each input which of its sizes vary, for backends whose programs serve all of them."""
+        for item in tracer.inputs:
+            if tracer.is_symbol(item) or item.source is None:
+                continue
+            source, dims = item.source, self.dims.get(item.source)
+            if dims:
+                symbols = {dim: tracer.symbols.get(tracer.sources.step("shape", source, dim)) for dim in dims}
+                item.node.meta["open_dims"] = frozenset(dim for dim, symbol in symbols.items() if symbol is None or not symbol.fixed)
 
     # -- randomness --------------------------------------------------------------------------------------------------
 

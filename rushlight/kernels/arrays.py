@@ -13,18 +13,22 @@ from typing import Any
 
 from ..core import dtypes
 from .loops import Affine, Call, Const, Expr, Fetch, Index, Load
+from .sizes import is_open, possibly, same
 
-Shape = tuple[int, ...]
+Shape = tuple[Any, ...]  # of ints, and `Size`s where a program serves several
 Map = tuple[tuple[int, tuple[int, ...]], ...]  # per input dim: constant, one coefficient per output dim
 
 
 class Array:
-    """A value with a shape and a dtype (by name); compared by identity, so makers intern."""
+    """A value with a shape and a dtype (by name); compared by identity, so makers intern.
 
-    __slots__ = ("shape", "dtype", "args", "__weakref__")
+    `plain` is a Python number of the kind that the value is, where it is made of such numbers only: it promotes as they do.
+    """
 
-    def __init__(self, shape: Shape, dtype: str, args: tuple["Array", ...] = ()):
-        self.shape, self.dtype, self.args = tuple(shape), dtype, args
+    __slots__ = ("shape", "dtype", "args", "plain", "__weakref__")
+
+    def __init__(self, shape: Shape, dtype: str, args: tuple["Array", ...] = (), plain: int | float | None = None):
+        self.shape, self.dtype, self.args, self.plain = tuple(shape), dtype, args, plain
 
     @property
     def ndim(self) -> int:
@@ -50,6 +54,16 @@ class Source(Array):
         self.buffer, self.strides, self.offset = buffer, tuple(strides), offset
 
 
+class Given(Source):
+    """A Python number among a program's arguments, as an array without dims, and by the name of its symbol as a size."""
+
+    __slots__ = ("symbol",)
+
+    def __init__(self, buffer: str, dtype: str, symbol: str):
+        super().__init__(buffer, (), dtype, ())
+        self.symbol, self.plain = symbol, 1.0 if dtype == "float64" else 1
+
+
 class Number(Array):
     __slots__ = ("value",)
 
@@ -64,7 +78,7 @@ class Iota(Array):
     __slots__ = ("const", "coefficients")
 
     def __init__(self, shape: Shape, const: int, coefficients: Shape):
-        super().__init__(shape, "int64")
+        super().__init__(shape, "int64", (), 1 if is_open(const) and not shape else None)
         self.const, self.coefficients = const, tuple(coefficients)
 
 
@@ -74,6 +88,9 @@ class Point(Array):
     def __init__(self, op: str, args: tuple[Array, ...], shape: Shape, dtype: str):
         super().__init__(shape, dtype, args)
         self.op = op
+        if not shape and dtype in ("int64", "float64") and all(arg.plain is not None or isinstance(arg, Number) for arg in args) and any(
+                arg.plain is not None for arg in args):
+            self.plain = 1.0 if dtype == "float64" else 1
 
 
 class Reduce(Array):
@@ -152,16 +169,17 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     result = [1] * ndim
     for shape in shapes:
         for i, n in enumerate(shape, ndim - len(shape)):
-            if n != 1:
-                if result[i] not in (1, n):
-                    raise ValueError(f"shapes {shapes} do not broadcast")
-                result[i] = n
+            if same(n, result[i]) or n == 1:
+                continue
+            if result[i] != 1 and result[i] != n:
+                raise ValueError(f"shapes {shapes} do not broadcast")
+            result[i] = n
     return tuple(result)
 
 
 def reshape_blocks(old: Shape, new: Shape) -> list[tuple[list[int], list[int]]] | None:
     """Groups of old and new dims with equal products, as fine as possible; dims of size 1 are left out."""
-    a, b = [i for i, n in enumerate(old) if n != 1], [i for i, n in enumerate(new) if n != 1]
+    a, b = [i for i, n in enumerate(old) if not same(n, 1)], [i for i, n in enumerate(new) if not same(n, 1)]
     blocks, x, y = [], 0, 0
     while x < len(a) and y < len(b):
         left, right, p, q = [a[x]], [b[y]], old[a[x]], new[b[y]]
@@ -240,7 +258,7 @@ def split_index(array: Reshape, index: tuple[Affine, ...]) -> tuple[Affine, ...]
 
 def broadcast_index(arg: Array, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
     own = index[len(index) - arg.ndim:]
-    return tuple(Affine(0) if n == 1 else i for n, i in zip(arg.shape, own))
+    return tuple(Affine(0) if same(n, 1) else i for n, i in zip(arg.shape, own))
 
 
 def steps(array: Array, index: tuple[Affine, ...]) -> list[tuple[Array, tuple[Affine, ...]]]:
@@ -255,7 +273,7 @@ def steps(array: Array, index: tuple[Affine, ...]) -> list[tuple[Array, tuple[Af
         return [(array.args[0], tuple(i.plus(Affine(-b)) for i, b in zip(index, array.before)))]
     if isinstance(array, Take):
         picked = tuple(index[d] for d in array.index_dims)
-        return [(array.args[1], tuple(Affine(0) if n == 1 else i for n, i in zip(array.args[1].shape, picked)))]
+        return [(array.args[1], tuple(Affine(0) if same(n, 1) else i for n, i in zip(array.args[1].shape, picked)))]
     return []
 
 
@@ -265,10 +283,10 @@ def inside(array: Pad, index: tuple[Affine, ...], guard: Expr | None) -> Expr | 
     for i, before, n, whole in zip(index, array.before, array.args[0].shape, array.shape):
         place = Index(i.plus(Affine(-before)), "int64")
         tests = []
-        if before:
+        if possibly(before):
             tests.append(Call("ge", (place, zero), "bool"))
-        if before + n != whole:
-            tests.append(Call("lt", (place, Const(n, "int64")), "bool"))
+        if not same(before + n, whole):
+            tests.append(Call("lt", (place, Index(Affine(n), "int64") if is_open(n) else Const(n, "int64")), "bool"))
         for test in tests:
             guard = test if guard is None else Call("logical_and", (guard, test), "bool")
     return guard
@@ -294,7 +312,7 @@ def read(buffer: str, offset: Affine, dtype: str, guard: Expr | None) -> Expr:
 def place(source: Source, index: tuple[Affine, ...]) -> Affine:
     offset = Affine(source.offset)
     for i, n, stride in zip(index, source.shape, source.strides):
-        if n != 1:
+        if not same(n, 1):
             offset = offset.plus(i, stride)
     return offset
 
@@ -347,7 +365,7 @@ def combined(node: Array, where: tuple[Affine, ...], only: Expr | None, within: 
         buffer = source.buffer if isinstance(source.buffer, str) else buffers[source.buffer]
         offset = Affine(source.offset)
         for d, (out, n, stride) in enumerate(zip(node.arg_dims, source.shape, source.strides)):
-            if d != node.dim and n != 1:
+            if d != node.dim and not same(n, 1):
                 offset = offset.plus(where[out], stride)
         return Fetch(buffer, offset, parts[0], source.strides[node.dim], source.shape[node.dim], node.wraps, only, node.dtype)
     return parts[0]

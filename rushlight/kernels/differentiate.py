@@ -20,10 +20,12 @@ from ..graph.node import target_name
 from ..ops.record import REGISTRY
 from ..tensor import OutputEdge, Tensor, asarray, bump, tick, wrap
 from . import program, scalars
-from .arrays import Array, External, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
+from .arrays import Array, External, Given, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
 from .make import Maker, Unsupported
 from .rules_primitive import Note, Symbol, apply, bare, body
 from .sharing import overlapping
+from .sized import chosen
+from .sizes import is_open, same
 
 
 def gradient(make: Maker, note: Note, name: str, grads: list[Symbol | None]) -> Symbol | None:
@@ -53,9 +55,10 @@ def gradient(make: Maker, note: Note, name: str, grads: list[Symbol | None]) -> 
 def fitted(make: Maker, g: Symbol, like: Array) -> Symbol:
     """A gradient summed over what was broadcast, in the dtype of its tensor."""
     array = g.array
-    if array.shape != like.shape:
+    if not same(array.shape, like.shape):
         extra = array.ndim - like.ndim
-        dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(like.shape) if n == 1 and array.shape[i + extra] != 1)
+        dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(like.shape)
+                                            if not same(n, array.shape[i + extra]) and n == 1)
         if dims:
             array = make.reduce("sum", array, dims)
         array = make.reshape(array, like.shape)
@@ -204,6 +207,7 @@ class CompiledBackward(Node):
 
     def __init__(self, pair: "Pair", tensors: list[Tensor], saved: list, count: int):
         self.rare, self.pair, self._outputs = None, pair, count
+        self.shapes: list[tuple] | None = None  # of the differentiable results, where the graph leaves them open
         # The tensors of the inputs, and the arrays that the forward program gave for the backward one.
         self.kept: Any = (tensors, saved)
         self.edges = tuple([None if not t._requires_grad else t._node or t for t in tensors])
@@ -217,8 +221,8 @@ class CompiledBackward(Node):
         arrays = [self.unpack(tensors[i])._array for i in pair.saved_inputs]
         arrays += saved
         grads = g if self._outputs > 1 else [g]
-        for grad, (shape, dtype) in zip(grads, pair.tangents):
-            arrays.append(np.zeros(shape, dtype) if grad is None else asarray(grad))
+        for at, (grad, (shape, dtype)) in enumerate(zip(grads, pair.tangents)):
+            arrays.append(np.zeros(self.shapes[at] if self.shapes is not None else shape, dtype) if grad is None else asarray(grad))
         outs = pair.back.call(*[arrays[i] for i in pair.back_inputs])
         if freed is not None:
             self.kept = freed
@@ -260,6 +264,8 @@ class Pair:
 
     def __call__(self, *args: Any) -> Any:
         tensors = [value if i < 0 else args[i] for i, value in self.sources]
+        for at, dtype in self.givens:
+            tensors[at] = wrap(np.array(tensors[at], dtype.numpy), dtype)
         for shape, dtype, p in self.noises:
             tensors.append(wrap(draw(np.empty(shape, dtype), p, False, True)))
         outs = self.ahead.call(*[tensors[i]._array for i in self.ahead_inputs])
@@ -267,6 +273,8 @@ class Pair:
             tensors[i]._array[...] = outs[k]
             bump(tensors[i])
         node = CompiledBackward(self, tensors, [outs[i] for i in self.kept], self.recorded)
+        if self.open:
+            node.shapes = [outs[pick].shape for pick, _, differentiable in self.picks if differentiable]
         results, number = [], 0
         for pick, kind, differentiable in self.picks:
             tensor = wrap(outs[pick], kind)
@@ -288,9 +296,10 @@ class Pair:
         if self.noises:
             raise NotImplementedError("double backward through a compiled graph with dropout")
         args: list[Any] = list(self.numbers)
-        for (i, _), tensor in zip(self.sources, tensors):
+        given = {at for at, _ in self.givens}
+        for at, ((i, _), tensor) in enumerate(zip(self.sources, tensors)):
             if i >= 0:
-                args[i] = tensor
+                args[i] = tensor._array.item() if at in given else tensor
         value = self.module.forward(*args)
         found = {node: None for node in self.result_nodes}
         pairs_of(self.result, value, found)
@@ -325,15 +334,17 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
     make.tape, make.noises = tape, []
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr"):
-            if node in constants and not isinstance(constants[node], Tensor):
-                env[node] = constants[node]
-                continue
+            plain = node in constants and not isinstance(constants[node], Tensor)
             info = known.get(node)
-            if info is None:
+            if plain:
+                env[node] = constants[node]
+                if info is None:
+                    continue
+            elif info is None:
                 raise Unsupported(f"{node.name} is no tensor of known shape")
-            symbol = Symbol(make, make.intern(Source, f"in{len(inputs)}", info.shape, info.dtype, info.strides, 0))
+            symbol = Symbol(make, info.source(make, f"in{len(inputs)}"))
             inputs.append((node, symbol))
-            env[node] = symbol
+            env.setdefault(node, symbol)
         elif node in constants:
             env[node] = constants[node]  # a number, or a size
         elif node.op.startswith("call") and target_name(node.target).endswith("_") and not target_name(node.target).endswith("__"):
@@ -353,7 +364,7 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
         raise Unsupported("an output that is no tensor")
     if any(isinstance(output.array, Source) for output in outputs) or len({o.array for o in outputs}) != len(outputs) or overlapping(nodes):
         raise Unsupported("an output that shares memory")
-    wanted = [symbol for node, symbol in inputs if examples[node]._requires_grad]
+    wanted = [symbol for node, symbol in inputs if getattr(examples[node], "_requires_grad", False)]
     differentiable = [output.array._dtype.is_floating_point and required(node) for node, output in zip(nodes, outputs)]
     tangents = [Symbol(make, make.intern(Source, f"g{i}", o.shape, o.array.dtype, contiguous(o.shape), 0)) for i, o in enumerate(outputs)]
     grads = backward(make, tape, outputs, [t if d else None for t, d in zip(tangents, differentiable)], wanted)
@@ -417,33 +428,34 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     late = [replaced[g] for g in targets]
     back = list(dict.fromkeys(late))
     pair = Pair()
-    used = used_buffers(ahead)
     sources = [(i, symbol.array) for i, (_, symbol) in enumerate(inputs)]
     sources += [(i, noise) for i, (noise, _) in enumerate(make.noises or (), len(inputs))]
     pair.noises = [(noise.shape, program.numpy_dtype(noise.dtype), p) for noise, p in make.noises or ()]
-    chosen = [(i, s) for i, s in sources if s.buffer in used]
-    pair.ahead_inputs = [i for i, _ in chosen]
-    pair.ahead = program.compile_arrays([s for _, s in chosen], ahead, [descriptor(s) for _, s in chosen])
+    taken = chosen([s for _, s in sources], used_buffers(ahead))
+    pair.ahead_inputs = [i for i, s in sources if s in taken]
+    pair.ahead = program.compile_arrays(taken, ahead, list(map(descriptor, taken)))
     pair.picks = [(ahead.index(a), dtypes.BY_NAME[a.dtype], d) for a, d in zip(arrays, differentiable)]
     pair.recorded = sum(differentiable)
     pair.kept = [ahead.index(a) for a in kept]
     by_array = {symbol.array: i for i, (_, symbol) in enumerate(inputs)}
     pair.effects = [(by_array[old], ahead.index(new)) for old, new in make.effects]
     later = used_buffers(back)
-    pair.saved_inputs = [i for i, s in sources if s.buffer in later]
-    available = [sources[i][1] for i in pair.saved_inputs]
-    available += [make.intern(Source, f"saved{i}", a.shape, a.dtype, contiguous(a.shape), 0) for i, a in enumerate(kept)]
+    saved = [make.intern(Source, f"saved{i}", a.shape, a.dtype, contiguous(a.shape), 0) for i, a in enumerate(kept)]
     recorded = [t.array for t, d in zip(tangents, differentiable) if d]
     pair.tangents = [(t.shape, program.numpy_dtype(t.dtype)) for t in recorded]
-    available += recorded
-    pair.back_inputs = [i for i, s in enumerate(available) if s.buffer in later]
-    chosen_late = [available[i] for i in pair.back_inputs]
+    pair.open = any(is_open(n) for t in recorded for n in t.shape)
+    needed = chosen([*saved, *recorded, *[s for _, s in sources]], later)
+    pair.saved_inputs = [i for i, s in sources if s in needed]
+    available = [*[sources[i][1] for i in pair.saved_inputs], *saved, *recorded]
+    chosen_late = chosen(available, later)
+    pair.back_inputs = [i for i, s in enumerate(available) if s in chosen_late]
     pair.back = program.compile_arrays(chosen_late, back, [descriptor(s) for s in chosen_late]) if back else None
     where = iter(late)
     by_symbol = {id(symbol): None if g is None else back.index(next(where)) for symbol, g in zip(wanted, grads)}
     pair.grads = [by_symbol.get(id(symbol)) for _, symbol in inputs] + [None] * len(pair.noises)
     numbers = {node: i for i, node in enumerate(placeholders)}
-    pair.unread = [(numbers[node], tuple(symbol.array.shape)) for node, symbol in inputs if node in numbers and symbol.array.buffer not in used]
+    pair.unread = [(numbers[node], tuple(symbol.array.shape)) for node, symbol in inputs if node in numbers and symbol.array not in taken]
+    pair.givens = [(at, dtypes.BY_NAME[s.dtype]) for at, s in sources if isinstance(s, Given)]
     pair.sources = [(numbers.get(node, -1), constants.get(node)) for node, _ in inputs]
     pair.numbers = [constants.get(node) for node in placeholders]
     pair.result, pair.result_nodes, pair.module = result, nodes, module

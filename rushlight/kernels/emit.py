@@ -10,6 +10,7 @@ from typing import Any
 from . import llvm, scalars
 from .ir import Function, Module, Type, Value
 from .loops import Affine, Call, Const, Expr, Fetch, Index, Kernel, Load, Local, Stage, walk
+from .sizes import Size, ceil_div, possibly, typical
 
 BLOCK = 4096  # elements of the vector variable in one item, where that variable is split
 POINTER, I64 = Type("ptr"), Type("i64")
@@ -20,7 +21,10 @@ def cost(roots: list[Expr]) -> int:
 
 
 class Plan:
-    """How a kernel is vectorised: lanes, unrolling, block size, item count. All sizes are known."""
+    """How a kernel is vectorised: lanes, unrolling, block size, item count.
+
+    An extent that is open is taken to be long: the rest that a mask covers is part of the kernel in any case.
+    """
 
     def __init__(self, kernel: Kernel, bits: int):
         self.kernel = kernel
@@ -32,12 +36,13 @@ class Plan:
         self.inner = any(var == kernel.vector for stage in kernel.stages for var, _ in stage.loops)
         extents = dict(kernel.rows) | {var: n for stage in kernel.stages for var, n in stage.loops}
         self.extent = extents[kernel.vector]
-        while self.lanes > 1 and self.lanes >= 2 * self.extent:
+        is_open = type(self.extent) is Size
+        while not is_open and self.lanes > 1 and self.lanes >= 2 * self.extent:
             self.lanes //= 2
         heavy = max(cost(stage.roots) for stage in kernel.stages)
         folds = max(len(stage.folds) for stage in kernel.stages)
         self.unroll = 1 if heavy > 90 else 2 if heavy > 10 or not folds else 4
-        while self.unroll > 1 and self.unroll * self.lanes > self.extent:
+        while not is_open and self.unroll > 1 and self.unroll * self.lanes > self.extent:
             self.unroll //= 2
         self.step = self.lanes * self.unroll
         self.outer = [(var, n) for var, n in kernel.rows if var != kernel.vector]
@@ -47,10 +52,10 @@ class Plan:
         if self.inner:
             self.block, self.blocks = self.extent, 1
         else:
-            loops = max([1] + [size(stage.loops) for stage in kernel.stages])
+            loops = max([1] + [typical(size(stage.loops)) for stage in kernel.stages])
             block = max(BLOCK // loops, 1) if any(stage.loops for stage in kernel.stages) else BLOCK
-            self.block = -(-min(self.extent, block) // self.step) * self.step
-            self.blocks = -(-self.extent // self.block)
+            self.block = ceil_div(block if is_open else min(self.extent, block), self.step) * self.step
+            self.blocks = ceil_div(self.extent, self.block)
         self.items = rows * self.blocks
 
 
@@ -86,6 +91,7 @@ class Emitter:
         self.dtypes = dict(kernel.buffers) | {name: dtype for name, dtype, _ in kernel.scratch}
         self.f: Function = module.function(kernel.name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)],
                                            "nounwind")
+        self.f.sizes.slot = len(kernel.buffers)
         self.bases: dict[str, Value] = {}
         self.index: dict[str, Value] = {}  # loop variables; the vector variable's is the first lane's
         self.locals: dict[tuple[str, int], Value] = {}
@@ -105,7 +111,7 @@ class Emitter:
 
         def item(number: Value) -> None:
             rest = number
-            if plan.blocks > 1:
+            if type(plan.blocks) is Size or plan.blocks > 1:
                 block = f.op("urem", rest, f.i64(plan.blocks))
                 rest = f.op("udiv", rest, f.i64(plan.blocks))
                 low = block * plan.block
@@ -116,7 +122,7 @@ class Emitter:
             for position, (var, n) in enumerate(reversed(plan.outer)):
                 if position == len(plan.outer) - 1:
                     self.index[var] = rest
-                elif n == 1:
+                elif type(n) is int and n == 1:
                     self.index[var] = f.i64(0)
                 else:
                     self.index[var] = f.op("urem", rest, f.i64(n))
@@ -171,11 +177,12 @@ class Emitter:
             body()
             self.mask = None
 
-        if whole:
-            stop = high if whole == plan.extent else (high < whole).select(high, whole)
+        rest = plan.extent - whole
+        if possibly(whole):
+            stop = (high < whole).select(high, whole) if possibly(rest) else high
             f.loop(low, stop, plan.step, full)
-        if whole < plan.extent:
-            start = low if not whole else (low > whole).select(low, whole)
+        if possibly(rest):
+            start = (low > whole).select(low, whole) if possibly(whole) else low
             f.loop(start, high, plan.lanes, masked)
 
     def plain_stage(self, stage: Stage, scalar: bool) -> None:

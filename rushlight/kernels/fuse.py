@@ -27,6 +27,7 @@ from .arrays import (
     strided,
 )
 from .loops import Call, Expr, Fetch, Fold, Index, Kernel, Load, Local, Stage, Store, walk
+from .sizes import same, typical
 
 HEAVY = 16  # from this cost on, a value is rather stored than computed twice
 INLINE = 80  # nodes of one inlined expression
@@ -48,16 +49,16 @@ class Group:
 
 
 def variable(i: int, extent: int) -> Affine:
-    return Affine.var(f"i{i}") if extent != 1 else Affine(0)
+    return Affine(0) if same(extent, 1) else Affine.var(f"i{i}")
 
 
 def match(shape: tuple[int, ...], variables: list[tuple[Affine, int]]) -> tuple[Affine, ...] | None:
     """The index of an array of `shape` in these variables, if its dims (but for ones) are theirs."""
-    rest = [(v, n) for v, n in variables if n != 1]
-    if [n for n in shape if n != 1] != [n for _, n in rest]:
+    rest = [(v, n) for v, n in variables if not same(n, 1)]
+    if not same([n for n in shape if not same(n, 1)], [n for _, n in rest]):
         return None
     left = iter(rest)
-    return tuple(next(left)[0] if n != 1 else Affine(0) for n in shape)
+    return tuple(Affine(0) if same(n, 1) else next(left)[0] for n in shape)
 
 
 class Planner:
@@ -106,7 +107,7 @@ class Planner:
             own = scalars.TABLE[array.op].cost if isinstance(array, Point) else 0
             weights[array] = own + sum(0 if arg in self.scheduled else weights[arg] for arg in array.args)
             if (isinstance(array, Point) and array not in self.scheduled and len(users.get(array, ())) > 1
-                    and weights[array] >= HEAVY and array.size > 1):
+                    and weights[array] >= HEAVY and typical(array.size) > 1):
                 self.scheduled[array] = None
 
     def require(self, array: Array) -> None:
@@ -238,8 +239,8 @@ def merges(array: Array) -> bool:
 
 def reduced_dims(array: Reduce, group: Group) -> frozenset[int]:
     """The group's dims that a reduction over a matching argument folds away."""
-    places = [i for i, n in enumerate(group.space) if n != 1]
-    own = [i for i, n in enumerate(array.args[0].shape) if n != 1]
+    places = [i for i, n in enumerate(group.space) if not same(n, 1)]
+    own = [i for i, n in enumerate(array.args[0].shape) if not same(n, 1)]
     return frozenset(g for g, a in zip(places, own) if a in array.dims)
 
 
@@ -335,7 +336,7 @@ def build(planner: Planner, number: int, buffers: dict[Array, str]) -> Kernel:
             full = not group.reduced or match(unit.shape, group.variables()) is not None and not isinstance(unit, Reduce)
             stores.append((level(value), full, Store(buffers[unit], offset, value)))
 
-    rows = [(f"i{i}", n) for i, n in enumerate(group.space) if n != 1 and not (group.reduced and i in group.reduced)]
+    rows = [(f"i{i}", n) for i, n in enumerate(group.space) if not same(n, 1) and not (group.reduced and i in group.reduced)]
     inner = tuple((f"i{i}", n) for i, n in enumerate(group.space) if group.reduced and i in group.reduced)
     stages = []
     if not group.reduced:
@@ -399,7 +400,7 @@ def collapse(kernel: Kernel) -> Kernel:
         i = 0
         while i + 1 < len(loops):
             (a, _), (b, n) = loops[i], loops[i + 1]
-            if all(index.of(a) == index.of(b) * n for index in used):
+            if all(same(index.of(a), index.of(b) * n) for index in used):
                 values[a] = Affine(0)
                 loops[i:i + 2] = [(b, loops[i][1] * n)]
             else:
@@ -437,9 +438,9 @@ def choose_vector(kernel: Kernel) -> Kernel:
         weighted = [(index, weight) for index, weight in weighted if within & {var for var, _ in index.terms}] or weighted
     for index, weight in weighted:
         for var, coefficient in index.terms:
-            score[var] += weight if coefficient == 1 else -weight
+            score[var] += weight if same(coefficient, 1) else -weight
     for var, n in candidates.items():
-        score[var] -= 3.0 if n < 8 else 0.0
+        score[var] -= 3.0 if type(n) is int and n < 8 else 0.0
     order = list(candidates)
     best = max(order, key=lambda var: (score[var], order.index(var)))
     stages = kernel.stages

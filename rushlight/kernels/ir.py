@@ -8,6 +8,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from .sizes import Fixed, Size, is_open
+
 FLOATS = ("float", "double", "half")
 BITS = {"float": 32, "double": 64, "half": 16, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128}
 SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
@@ -73,6 +75,8 @@ class Value:
         return f"{self.type} {self.text}"
 
     def constant(self, value: Any) -> "Value":
+        if type(value) is Size:
+            return self.function.splat(self.function.size(value), self.type.lanes)
         return Value(self.function, literal(self.type, value), self.type)
 
     def coerce(self, other: Any) -> "Value":
@@ -218,6 +222,7 @@ class Function:
         self.parameters = [Value(self, f"%{key}", type) for key, type in parameters]
         self.lines: list[str] = ["entry:"]
         self.allocas: list[str] = []
+        self.sizes = Sized(self)
         self.count = 0
         self.label = "entry"
 
@@ -240,8 +245,12 @@ class Function:
     def constant(self, type: Type, value: Any) -> Value:
         return Value(self, literal(type, value), type)
 
-    def i64(self, value: int) -> Value:
-        return Value(self, str(value), Type("i64"))
+    def i64(self, value: int | Size) -> Value:
+        return self.size(value) if type(value) is Size else Value(self, str(value), Type("i64"))
+
+    def size(self, size: Size) -> Value:
+        """An open size, computed once at the beginning of the function."""
+        return Value(self, self.sizes.text(size), Type("i64"))
 
     def intrinsic(self, name: str, *args: Value, result: Type | None = None, types: tuple | None = None) -> Value:
         result = result or args[0].type
@@ -276,10 +285,11 @@ class Function:
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
-    def alloca(self, type: Type, count: int = 1, align: int = 64) -> Value:
+    def alloca(self, type: Type, count: int | Size = 1, align: int = 64) -> Value:
         """Stack memory in the entry block."""
         name = f"%{self.fresh('stack')}"
-        self.allocas.append(f"  {name} = alloca {type}, i64 {count}, align {align}")
+        lines = self.sizes.lines if is_open(count) else self.allocas
+        lines.append(f"  {name} = alloca {type}, i64 {self.sizes.text(count)}, align {align}")
         return Value(self, name, Type("ptr"))
 
     def address(self, base: Value, index: Value, element: str) -> Value:
@@ -347,7 +357,75 @@ class Function:
     def __str__(self) -> str:
         parameters = ", ".join(f"{p.type} {self.notes.get(p.text[1:], '')} {p.text}".replace("  ", " ") for p in self.parameters)
         head = f"define {self.linkage} {self.result} @{self.name}({parameters}) {self.attributes} {{".replace("  ", " ")
-        return "\n".join([head, self.lines[0], *self.allocas, *self.lines[1:], "}"])
+        return "\n".join([head, self.lines[0], *self.allocas, *self.sizes.lines, *self.lines[1:], "}"])
+
+
+class Sized:
+    """The open sizes of one function: instructions at its beginning that compute them from the program's table of symbols.
+
+    A task finds the table in the last slot of its frame; other functions have none and take sizes as arguments.
+    """
+
+    def __init__(self, function: Function):
+        self.function = function
+        self.slot: int | None = None
+        self.lines: list[str] = []
+        self.known: dict[object, str] = {}
+
+    @property
+    def used(self) -> bool:
+        return bool(self.lines)
+
+    def line(self, text: str) -> str:
+        name = f"%z{len(self.lines)}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def text(self, size: Any) -> str:
+        """The operand for a size."""
+        if type(size) is int:
+            return str(size)
+        if self.slot is None:
+            raise Fixed(size.symbols)
+        self.function.module.sizes = size.sizes
+        self.function.module.sized.update(size.symbols)
+        found = self.known.get(size)
+        if found is not None:
+            return found
+        total = None
+        for names, coefficient in size.terms:
+            product = None
+            for name in names:
+                factor = self.factor(size.sizes, name)
+                product = factor if product is None else self.line(f"mul nsw i64 {product}, {factor}")
+            if product is None:
+                product = str(coefficient)
+            elif coefficient != 1:
+                product = self.line(f"mul nsw i64 {product}, {coefficient}")
+            total = product if total is None else self.line(f"add nsw i64 {total}, {product}")
+        self.known[size] = total
+        return total
+
+    def factor(self, sizes: Any, name: str) -> str:
+        """A symbol from the table, or a quotient (rounded down)."""
+        found = self.known.get(name)
+        if found is not None:
+            return found
+        if name in sizes.quotients:
+            a, b = map(self.text, sizes.quotients[name])
+            whole, rest = self.line(f"sdiv i64 {a}, {b}"), self.line(f"srem i64 {a}, {b}")
+            odd, apart = self.line(f"icmp ne i64 {rest}, 0"), self.line(f"icmp slt i64 {self.line(f'xor i64 {a}, {b}')}, 0")
+            down = self.line(f"and i1 {odd}, {apart}")
+            found = self.line(f"add i64 {whole}, {self.line(f'sext i1 {down} to i64')}")
+        else:
+            table = self.known.get("")
+            if table is None:
+                slot = self.line(f"getelementptr inbounds ptr, ptr {self.function.parameters[0].text}, i64 {self.slot}")
+                table = self.known[""] = self.line(f"load ptr, ptr {slot}, align 8")
+            place = self.line(f"getelementptr inbounds i64, ptr {table}, i64 {sizes.order.index(name)}")
+            found = self.line(f"load i64, ptr {place}, align 8")
+        self.known[name] = found
+        return found
 
 
 class Module:
@@ -357,6 +435,8 @@ class Module:
         self.functions: dict[str, Function] = {}
         self.declarations: dict[str, None] = {}
         self.globals: dict[str, str] = {}
+        self.sizes: Any = None  # what its open sizes are symbols of
+        self.sized: set[str] = set()  # the symbols that its code reads
         self.shared: dict[object, object] = {}  # what was written already, by what it does: equal kernels are one function
 
     def declare(self, text: str) -> None:

@@ -11,10 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import scalars
+from .sizes import same
 
 
 class Affine(NamedTuple):
-    """const + the sum of coefficient * variable; terms are sorted by variable, no coefficient is zero."""
+    """const + the sum of coefficient * variable; terms are sorted by variable, no coefficient is zero.
+
+    Coefficients, the constant and loops' extents are ints, or `Size`s where a program serves several.
+    """
 
     const: int
     terms: tuple[tuple[str, int], ...] = ()
@@ -43,8 +47,8 @@ class Affine(NamedTuple):
         return total
 
     def __str__(self) -> str:
-        parts = [name if c == 1 else f"{c}*{name}" for name, c in self.terms]
-        if self.const or not parts:
+        parts = [name if same(c, 1) else f"{c}*{name}" for name, c in self.terms]
+        if not same(self.const, 0) or not parts:
             parts.append(str(self.const))
         return " + ".join(parts)
 

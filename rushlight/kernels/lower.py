@@ -9,7 +9,7 @@ import logging
 import math
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,15 @@ from ..graph import Node, map_nodes
 from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
 from . import llvm, program, rules_contraction, rules_convolution, rules_nn, rules_pool, rules_records, rules_structure  # noqa: F401 (they enter rules)
-from .arrays import Array, Source, contiguous
+from .arrays import Array, Given, Source, contiguous
 from .differentiate import differentiate
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import composite_rule
 from .runtime import IndexFault, Misfit
 from .sharing import overlapping, results, shares
+from .sized import KEPT, SizedProgram, chosen, defined
+from .sizes import Fixed, Sizes, is_open, typical
 from .step import is_step, whole_step
 
 NUMBERS = (int, float, bool)
@@ -34,6 +36,8 @@ OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", oper
              operator.eq: "eq", operator.ne: "ne", operator.and_: "bitwise_and", operator.or_: "bitwise_or",
              operator.xor: "bitwise_xor", operator.invert: "bitwise_not", operator.getitem: "getitem", operator.abs: "abs",
              operator.matmul: "matmul", abs: "abs", math.sqrt: "sqrt"}
+# Arithmetic on Python's numbers that gives floats.
+FLOATING = frozenset({operator.truediv, operator.pow, math.sqrt})
 LOGS = frozenset(filter(None, os.environ.get("RUSHLIGHT_LOGS", "").replace(" ", "").split(",")))
 log = logging.getLogger("rushlight.kernels")
 
@@ -66,18 +70,27 @@ class Segment:
 
 
 class Known:
-    """Shape, strides (elements) and dtype of a tensor that a segment takes in."""
+    """Shape, strides (elements) and dtype of a tensor that a segment takes in; `symbol` names a Python number's."""
 
-    __slots__ = ("shape", "strides", "dtype")
+    __slots__ = ("shape", "strides", "dtype", "symbol")
 
-    def __init__(self, shape: tuple, strides: tuple, dtype: str):
-        self.shape, self.strides, self.dtype = shape, strides, dtype
+    def __init__(self, shape: tuple, strides: tuple, dtype: str, symbol: str | None = None):
+        self.shape, self.strides, self.dtype, self.symbol = shape, strides, dtype, symbol
+
+    def source(self, make: Maker, buffer: str) -> Source:
+        if self.symbol is not None:
+            return make.given(buffer, self.dtype, self.symbol)
+        return make.intern(Source, buffer, self.shape, self.dtype, self.strides, 0)
 
     @classmethod
-    def of(cls, value: Any) -> "Known | None":
+    def of(cls, value: Any, sizes: Sizes | None = None, dims: Collection[int] = ()) -> "Known | None":
+        """What is known of a tensor, the sizes of `dims` as symbols."""
         if isinstance(value, Tensor) and type(getattr(value, "_array", None)) is np.ndarray:
             array = value._array
             strides = tuple(s // array.itemsize for s in array.strides)
+            if sizes is not None and dims:
+                shape = tuple(sizes.size(n) if dim in dims else n for dim, n in enumerate(array.shape))
+                return cls(shape, open_strides(shape, strides), value._dtype.name)
             return cls(array.shape, strides, value._dtype.name)
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if shape is None or not isinstance(dtype, dtypes.dtype) or any(type(n) is not int for n in shape):
@@ -85,17 +98,23 @@ class Known:
         return cls(tuple(shape), contiguous(tuple(shape)), dtype.name)
 
     @classmethod
-    def traced(cls, value: Any) -> "Known | None":
-        """What is known of a result from tracing: that it stands still in memory only says that its values were forgotten."""
+    def traced(cls, value: Any, guess: Sizes | None = None) -> "Known | None":
+        """What is known of a result from tracing: that it stands still in memory only says that its values were forgotten.
+
+        With `guess`, sizes that equal a symbol's now are taken to be it: the program that reads them checks that.
+        """
         found = cls.of(value)
+        if found is not None and guess is not None:
+            shape = tuple(guess.size(n) if f"s{n}" in guess.hints else n for n in found.shape)
+            return cls(shape, contiguous(shape) if 0 in found.strides else open_strides(shape, found.strides), found.dtype)
         return found if found is None or 0 not in found.strides else cls(found.shape, contiguous(found.shape), found.dtype)
 
 
 class Lowering:
     """Sorts a graph's nodes into native segments and interpreted calls."""
 
-    def __init__(self, module: Any, examples: list[Any]):
-        self.module, self.graph = module, module.graph
+    def __init__(self, module: Any, examples: list[Any], sizes: Sizes | None = None):
+        self.module, self.graph, self.sizes = module, module.graph, sizes
         self.known: dict[Node, Any] = {}
         self.stage: dict[Node, int] = {}
         self.native: dict[Node, int] = {}
@@ -106,16 +125,23 @@ class Lowering:
         self.random_stage = 0
         self.checks: list[tuple[int, Any]] = []  # (argument, its number, or its shape): what the programs were made for
         self.measured = False  # whether a size was read off a tensor
+        self.as_traced = True  # whether the examples have the sizes that the graph was traced with
+        self.givens: list[Node] = []  # numbers among the arguments that programs take in
         feed = iter(examples)
         for number, node in enumerate(self.graph.nodes):
             if node.op == "placeholder":
                 value = next(feed, None)
+                if type(value) in (int, float) and sizes is not None:
+                    self.number(node, number, value, sizes)
+                    continue
                 if type(value) in NUMBERS:
                     self.constants[node], self.known[node], self.stage[node] = value, None, 0
                     self.checks.append((number, value))
                     continue
-                self.known[node] = Known.of(value if value is not None else node.meta.get("val"))
+                self.known[node] = Known.of(value if value is not None else node.meta.get("val"), sizes, node.meta.get("open_dims", ()))
                 self.stage[node] = 0
+                if value is not None and traced_shape(node) not in (None, getattr(getattr(value, "_array", None), "shape", None)):
+                    self.as_traced = False
             elif node.op == "get_attr":
                 value = module
                 for part in node.target.split("."):
@@ -125,7 +151,23 @@ class Lowering:
                 self.add(node)
         if self.measured:
             placeholders = [node for node in self.graph.nodes if node.op == "placeholder"]
-            self.checks += [(i, self.known[node].shape) for i, node in enumerate(placeholders) if self.known.get(node) is not None]
+            self.checks += [(i, self.known[node].shape) for i, node in enumerate(placeholders)
+                            if self.known.get(node) is not None and self.known[node].symbol is None]
+
+    def number(self, node: Node, at: int, value: Any, sizes: Sizes) -> None:
+        """A number that varies is an input of the programs; an int is a symbol too, so that it may be a size."""
+        name = f"n{at}"
+        self.stage[node] = 0
+        if type(value) is float:
+            self.known[node] = Known((), (), "float64", name)
+            self.givens.append(node)
+            return
+        self.constants[node] = sizes.symbol(name, value, None)
+        self.known[node] = Known((), (), "int64", name) if is_open(self.constants[node]) else None
+        if is_open(self.constants[node]):
+            self.givens.append(node)
+        else:
+            self.checks.append((at, value))
 
     def plain(self, node: Node) -> bool:
         """Evaluate a node that is a number, or a size, for these inputs; True if it is one."""
@@ -133,6 +175,8 @@ class Lowering:
         if node.op == "call_module" or not inputs:
             return False
         if all(i in self.constants and not isinstance(self.constants[i], Tensor) for i in inputs):
+            if node.target in FLOATING and any(is_open(self.constants[i]) for i in inputs):
+                return False  # arithmetic for a program
             if node.op == "call_function" and getattr(node.target, "__module__", "") in ("_operator", "operator", "builtins", "math"):
                 args = map_nodes(node.args, self.constants.__getitem__)
                 try:
@@ -164,6 +208,8 @@ class Lowering:
     def segment(self, stage: int) -> Segment:
         while len(self.segments) <= stage:
             self.segments.append(Segment())
+            for node in self.givens:
+                self.read(node, self.segments[-1], -1, number=True)
         return self.segments[stage]
 
     def add(self, node: Node) -> None:
@@ -197,24 +243,40 @@ class Lowering:
         if target_name(node.target) in RANDOM:
             self.stage[node] = self.random_stage = max(self.stage[node], self.random_stage)
         value = node.meta.get("val", node.meta.get("example_value"))
-        self.known[node] = tuple(map(Known.traced, value)) if isinstance(value, (tuple, list)) else Known.traced(value)
+        guess = None
+        if self.sizes is not None and self.sizes.order and any(user.op != "output" for user in node.users) and any(map(self.is_open, inputs)):
+            if any(target_name(n.target) in RANDOM for n in self.graph.nodes if n.op.startswith("call")):
+                raise Fixed(frozenset(self.sizes.order))  # a wrong guess would draw its numbers twice
+            guess = self.sizes
+        if self.as_traced:
+            self.known[node] = tuple([Known.traced(v, guess) for v in value]) if isinstance(value, (tuple, list)) else Known.traced(value, guess)
+
+    def is_open(self, node: Node) -> bool:
+        """Whether a node's value has sizes that are symbols, or may have."""
+        value = self.segments[self.native[node]].values[node] if node in self.native else self.constants.get(node, self.known.get(node))
+        if isinstance(value, tuple):
+            return any(isinstance(item, Array) and any(map(is_open, item.shape)) for item in value)
+        return is_open(value) or any(map(is_open, getattr(value, "shape", ()))) or value is None
 
     def agree(self, node: Node, value: Any) -> None:
-        """A rule must give the shape and dtype that tracing gave."""
+        """A rule must give the shape and dtype that tracing gave (the rank, where the sizes are others now)."""
         traced = node.meta.get("val", node.meta.get("example_value"))
         if isinstance(value, Array) and traced is not None:
             want = Known.of(traced)
-            if want is not None and (want.shape, want.dtype) != (value.shape, value.dtype):
+            if want is None:
+                return
+            fits = tuple(map(typical, value.shape)) == want.shape if self.as_traced else value.ndim == len(want.shape)
+            if not fits or want.dtype != value.dtype:
                 raise Unsupported(f"the rule gives {value.dtype}{list(value.shape)}, tracing {want.dtype}{list(want.shape)}")
 
-    def read(self, node: Node, segment: Segment, stage: int) -> Any:
-        """A node's value inside a segment: its array there, or an input."""
+    def read(self, node: Node, segment: Segment, stage: int, number: bool = False) -> Any:
+        """A node's value inside a segment: its array there, or an input (an int as a size, unless its `number` is asked for)."""
         if node in segment.values and self.native.get(node) == stage:
             return segment.values[node]
+        if not number and node in self.constants and not isinstance(self.constants[node], Tensor):
+            return self.constants[node]
         if node in segment.inputs:
             return segment.inputs[node]
-        if node in self.constants and not isinstance(self.constants[node], Tensor):
-            return self.constants[node]
         known = self.known.get(node)
         if known is None and node in self.native:
             value = self.segments[self.native[node]].values[node]
@@ -222,8 +284,7 @@ class Lowering:
                 known = Known(value.shape, contiguous(value.shape), value.dtype)
         if not isinstance(known, Known):
             raise Unsupported(f"{node.name} has no known shape and dtype")
-        source = segment.make.intern(Source, f"in{len(segment.inputs)}", known.shape, known.dtype, known.strides, 0)
-        segment.inputs[node] = source
+        source = segment.inputs[node] = known.source(segment.make, f"in{len(segment.inputs)}")
         return source
 
 
@@ -239,6 +300,10 @@ class Program:
         self.programs: list[Any] = []
         self.unread: dict[Any, list] = {}
         self.build()
+        self.checks = Checks(lowering, [])
+        # Sizes that are symbols are numbers where Python's own code needs them.
+        self.open = [node for node, value in lowering.constants.items() if node.op != "placeholder" and (is_open(value) or has_open(value))]
+        self.sized = lowering.sizes.function(self.checks.symbols, [lowering.constants[node] for node in self.open]) if self.open else None
 
     def build(self) -> None:
         lowering = self.lowering
@@ -288,7 +353,8 @@ class Program:
         orders = {i: order for i, order in orders.items() if order is not None}
         arrays = [segment.make.permute(a, orders[i]) if i in orders else a for i, a in enumerate(arrays)]
         used = buffers_used(arrays)
-        inputs = [(node, source) for node, source in segment.inputs.items() if source.buffer in used]
+        taken = chosen(list(segment.inputs.values()), used)
+        inputs = [(node, source) for node, source in segment.inputs.items() if source in taken]
         descriptors = []
         for _, source in inputs:
             dtype = program.numpy_dtype(source.dtype)
@@ -297,7 +363,8 @@ class Program:
         native.transpose({i: tuple(map(order.index, range(len(order)))) for i, order in orders.items()})
         self.programs.append(native)
         # What only gave its shape is no input of the program, which therefore can't check it.
-        self.unread[native] = [(node, tuple(source.shape)) for node, source in segment.inputs.items() if source.buffer not in used]
+        self.unread[native] = [(node, tuple(source.shape)) for node, source in segment.inputs.items()
+                               if source not in taken and not isinstance(source, Given)]
         self.steps.append(("native", (native, place, kinds), [n for n, _ in inputs], exports))
 
     def fast(self) -> Callable | None:
@@ -317,15 +384,21 @@ class Program:
         if len(set(picks)) != len(picks):
             return None
         call, forward, module = native.call, self.module.forward, self.module
+        plain = not any(node in self.lowering.givens for node in inputs)
         gather = [(i, value) for i, value in zip(order, held)]
         kind = type(flat)
-        checks = self.lowering.checks + [(numbers[node], shape) for node, shape in self.unread[native] if node in numbers]
+        checks = Checks(self.lowering, [(numbers[node], shape) for node, shape in self.unread[native] if node in numbers]).beside(native)
 
         def run(*args: Any) -> Any:
             if checks:
-                fits(checks, args)
+                checks(args)
             arrays = []
-            if modes.grad_enabled():
+            if not plain:
+                tensors = [value if i < 0 else args[i] for i, value in gather]
+                if modes.grad_enabled() and any(isinstance(tensor, Tensor) and tensor._requires_grad for tensor in tensors):
+                    return forward(*args)
+                arrays = list(map(as_array, tensors))
+            elif modes.grad_enabled():
                 for i, value in gather:
                     tensor = value if i < 0 else args[i]
                     if tensor._requires_grad:
@@ -352,20 +425,21 @@ class Program:
             return self.module.forward(*args)
 
     def run(self, *args: Any) -> Any:
-        fits(self.lowering.checks, args)
+        self.checks(args)
         tensors = [a for a in (*args, *self.lowering.constants.values()) if isinstance(a, Tensor)]
         if modes.grad_enabled() and any(tensor._requires_grad for tensor in tensors):
             return self.module.forward(*args)
-        env: dict[Node, Any] = dict(zip(self.placeholders, args))
-        env |= self.lowering.constants
+        env: dict[Node, Any] = self.lowering.constants | dict(zip(self.placeholders, args))
+        if self.sized is not None:
+            env |= zip(self.open, self.sized(*self.checks.key(args)[:len(self.checks.symbols)]))
         for kind, what, inputs, outputs in self.steps:
             if kind == "call":
                 env[what] = self.interpreted(what, env)
                 continue
             native, place, kinds = what
-            if any(env[node]._array.shape != shape for node, shape in self.unread[native]):
+            if any(env[node]._array.shape != shape for node, shape in self.unread[native] if not any(map(is_open, shape))):
                 raise Misfit("a compiled program was made for other shapes")
-            outs = native.call(*[env[node]._array for node in inputs])
+            outs = native.call(*[as_array(env[node]) for node in inputs])
             seen: set[int] = set()
 
             def tensor(i: int) -> Tensor:
@@ -400,11 +474,11 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
         return None
     forward = module.forward
 
-    checks = lowering.checks + pair.unread
+    checks = Checks(lowering, pair.unread)
 
     def run(*args: Any) -> Any:
         if checks:
-            fits(checks, args)
+            checks(args)
         if not modes.grad_enabled():
             return forward(*args)
         try:
@@ -441,7 +515,7 @@ def step(module: Any, lowering: Lowering, examples: list[Any]) -> Callable | Non
 def memory_order(traced: Any, shape: tuple) -> tuple | None:
     """The dims from the outermost in memory to the innermost, where tracing gave a dense result in another order than C's."""
     array = getattr(traced, "_array", None)
-    if type(array) is not np.ndarray or array.shape != shape or array.flags.c_contiguous or 0 in array.strides:
+    if type(array) is not np.ndarray or array.ndim != len(shape) or array.flags.c_contiguous or 0 in array.strides:
         return None
     order = tuple(sorted(range(array.ndim), key=lambda d: (-array.strides[d], d)))
     return order if array.transpose(order).flags.c_contiguous else None
@@ -459,14 +533,91 @@ def buffers_used(arrays: list[Array]) -> set[str]:
     return found
 
 
-def fits(checks: list[tuple[int, Any]], args: tuple) -> None:
-    """Raise Misfit unless the arguments have the numbers and shapes that were compiled in."""
-    for i, want in checks:
-        got = args[i]
-        if isinstance(got, Tensor):
-            got = got._array.shape
-        if got != want or type(got) is not type(want):
-            raise Misfit(f"a compiled program was made for {want!r} as argument {i}, got {got!r}")
+def as_array(value: Any) -> np.ndarray:
+    """A tensor's array, or a number as one."""
+    return value._array if isinstance(value, Tensor) else np.array(value)
+
+
+def open_strides(shape: tuple, strides: tuple[int, ...]) -> tuple:
+    """The strides in terms of the sizes, where the array is dense; the entry checks them in any case."""
+    found, step = list(strides), 1
+    for dim in sorted((d for d in range(len(shape)) if strides[d]), key=lambda d: (strides[d], typical(shape[d]) == 1, -d)):
+        if strides[dim] == typical(step):
+            found[dim] = step
+        step = found[dim] * shape[dim]
+    return tuple(found)
+
+
+def traced_shape(node: Node) -> tuple | None:
+    return getattr(getattr(node.meta.get("val", node.meta.get("example_value")), "_array", None), "shape", None)
+
+
+class Checks:
+    """Raises Misfit unless the arguments have the numbers and shapes that were compiled in, and sizes that all programs hold for."""
+
+    def __init__(self, lowering: Lowering, more: list[tuple[int, Any]]):
+        self.fixed = [(i, want) for i, want in (*lowering.checks, *more) if not has_open(want)]
+        self.known: set[tuple] = set()
+        self.sizes = lowering.sizes
+        self.key: Callable | None = None
+        if self.sizes is not None and self.sizes.order:
+            self.open = [(i, want) for i, want in (*lowering.checks, *more) if has_open(want)]
+            placeholders = [node for node in lowering.graph.nodes if node.op == "placeholder"]
+            places: dict[str, str] = {}
+            for i, node in enumerate(placeholders):
+                known = lowering.known.get(node)
+                for name, dim in (defined(known.source(Maker(), "")) if isinstance(known, Known) else {}).items():
+                    places.setdefault(name, f"args[{i}]" if dim is None else f"args[{i}]._array.shape[{dim}]")
+            self.symbols = [name for name in self.sizes.order if name in places]
+            shapes = dict.fromkeys(i for i, _ in self.open)
+            parts = [places[name] for name in self.symbols] + [f"args[{i}]._array.shape" for i in shapes]
+            self.key = eval(f"lambda args: ({''.join(part + ', ' for part in parts)})")
+            self.at = {i: len(self.symbols) + k for k, i in enumerate(shapes)}
+
+    def __bool__(self) -> bool:
+        return bool(self.fixed) or self.key is not None
+
+    def beside(self, native: Any) -> "Checks | None":
+        """These checks, if a call of this one program does not make them all."""
+        if self.fixed or self.key is not None and (self.open or not covers(native, self.sizes)):
+            return self
+        return None
+
+    def __call__(self, args: tuple) -> None:
+        for i, want in self.fixed:
+            got = args[i]
+            if isinstance(got, Tensor):
+                got = got._array.shape
+            if got != want or type(got) is not type(want):
+                raise Misfit(f"a compiled program was made for {want!r} as argument {i}, got {got!r}")
+        if self.key is not None:
+            try:
+                key = self.key(args)
+            except IndexError:
+                raise Misfit("a compiled program was made for inputs of other ranks") from None
+            if key not in self.known:
+                self.hold(key)
+
+    def hold(self, key: tuple) -> None:
+        """Check the relations and shapes for new sizes."""
+        wanted = [n for _, shape in self.open for n in shape]
+        made = self.sizes.function(self.symbols, wanted)(*key[:len(self.symbols)])
+        given = [n for i, _ in self.open for n in key[self.at[i]]]
+        if made is None or made != given:
+            raise Misfit(f"a compiled program's code does not hold for sizes {dict(zip(self.symbols, key))}")
+        if len(self.known) >= KEPT:
+            self.known.clear()
+        self.known.add(key)
+
+
+def covers(native: Any, sizes: Sizes) -> bool:
+    """Whether a program itself checks all relations."""
+    symbols = frozenset(native.table.symbols if isinstance(native, SizedProgram) else ())
+    return all(sizes.symbols_of(size) <= symbols for _, size in sizes.relations)
+
+
+def has_open(want: Any) -> bool:
+    return isinstance(want, tuple) and any(map(is_open, want))
 
 
 def writes(node: Node) -> bool:
@@ -483,15 +634,25 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     """
     if not llvm.available():
         return module.forward
-    lowering = Lowering(module, list(example_inputs))
+    fixed: frozenset[str] = frozenset()
+    while True:
+        try:
+            return lowered_with(module, list(example_inputs), Sizes(fixed))
+        except Fixed as asked:  # for what cannot take a symbol: those sizes are numbers, and the program serves only them
+            fixed |= asked.symbols
+
+
+def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callable:
+    """`lower` with the sizes that vary as symbols, but for those that `sizes` has fixed."""
+    lowering = Lowering(module, example_inputs, sizes)
     if not lowering.native:
         return module.forward
     if is_step(module.graph):
-        stepped = step(module, lowering, list(example_inputs))
+        stepped = step(module, lowering, example_inputs)
         if stepped is not None:
             return stepped
     if modes.grad_enabled():
-        trained = training(module, lowering, list(example_inputs))
+        trained = training(module, lowering, example_inputs)
         if trained is not None:
             return trained
     if any(map(writes, module.graph.nodes)):

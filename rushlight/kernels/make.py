@@ -12,6 +12,7 @@ from . import scalars
 from .arrays import (
     Array,
     External,
+    Given,
     Iota,
     Map,
     Number,
@@ -30,6 +31,7 @@ from .arrays import (
     strided,
     viewed,
 )
+from .sizes import Real, Size, is_integer, is_open, same, typical
 
 PYTHON = {bool: "bool", int: "int64", float: "float32"}
 
@@ -43,6 +45,7 @@ class Maker:
 
     def __init__(self) -> None:
         self._known: dict[tuple, Array] = {}
+        self.givens: dict[str, Array] = {}  # numbers among the arguments, by their symbols
         self.tape: list | None = None  # primitives in order, while a graph that will be differentiated is made
         self.noises: list[tuple[Array, float]] | None = None  # masks of dropout, where the caller will draw them
         self.drop: Any = None  # (operand, p) -> operand with a mask drawn at each run, where the caller can do that
@@ -63,7 +66,23 @@ class Maker:
 
     # -- scalars and points ------------------------------------------------------------------------------------------
 
+    def given(self, buffer: str, dtype: str, symbol: str) -> Array:
+        """A Python number among the program's arguments."""
+        found = self.givens[symbol] = self.intern(Given, buffer, dtype, symbol)
+        return found
+
+    def real(self, value: Any) -> Array:
+        """A float of open sizes, computed as Python does."""
+        if type(value) is Real:
+            return self.raw(value.op, list(map(self.real, value.args)), "float64")
+        return self.number(value, "float64")
+
     def number(self, value: Any, dtype: str) -> Array:
+        if type(value) is Real:
+            return self.cast(self.real(value), dtype)
+        if type(value) is Size:
+            own = value.terms[0][0][0] if len(value.terms) == 1 and value.terms[0][1] == 1 else None
+            return self.cast(self.givens[own] if own in self.givens and len(value.terms[0][0]) == 1 else self.iota((), value, ()), dtype)
         kind = dtypes.BY_NAME[dtype]
         if kind.is_floating_point:
             value = float(value)
@@ -77,14 +96,16 @@ class Maker:
         return self.intern(Number, value, dtype)
 
     def result_dtype(self, *operands: Any) -> str:
-        return promotion.result_dtype(operands).name
+        """The dtype of arithmetic between operands; what is made of Python's numbers only counts as one."""
+        common = promotion.result_dtype(list(map(promoting, operands))).name
+        return "float64" if common in scalars.FLOATS and plain_numbers(operands) else common
 
     def array(self, value: Any, dtype: str) -> Array:
         """An operand in `dtype`."""
         return self.cast(value, dtype) if isinstance(value, Array) else self.number(self.plain(value), dtype)
 
     def plain(self, value: Any) -> Any:
-        if type(value) not in PYTHON:
+        if type(value) not in PYTHON and type(value) not in (Size, Real):
             raise Unsupported(f"an operand of type {type(value).__name__}")
         return value
 
@@ -112,7 +133,7 @@ class Maker:
         """As `point`, integers becoming the default float dtype."""
         common = self.result_dtype(*operands)
         if common not in scalars.FLOATS:
-            common = promotion.number_dtype(1.0).name
+            common = "float64" if plain_numbers(operands) else promotion.number_dtype(1.0).name
         return self.raw(op, [self.array(operand, common) for operand in operands], common)
 
     def where(self, condition: Array, yes: Any, no: Any) -> Array:
@@ -148,9 +169,9 @@ class Maker:
     def folded(self, op: str, array: Array, dims: tuple[int, ...], dtype: str) -> Array:
         """A reduction, in two steps where one would leave threads idle: few results of many elements each."""
         kept_shape = tuple(n for i, n in enumerate(array.shape) if i not in dims)
-        if any(array.shape[d] == 1 for d in dims):
+        if any(same(array.shape[d], 1) for d in dims):
             # Dims of one element are no loops.
-            rest = [d for d in range(array.ndim) if not (d in dims and array.shape[d] == 1)]
+            rest = [d for d in range(array.ndim) if not (d in dims and same(array.shape[d], 1))]
             squeezed = self.reshape(array, tuple(array.shape[d] for d in rest))
             long = tuple(i for i, d in enumerate(rest) if d in dims)
             return self.folded(op, squeezed, long, dtype) if long else self.reshape(squeezed, kept_shape)
@@ -160,10 +181,10 @@ class Maker:
             return self.cast(self.folded(op, self.cast(array, "float32"), dims, "float32"), dtype)
         kept = math.prod(kept_shape)
         lanes = array.shape[-1] if array.ndim - 1 not in dims else 1
-        parallel = -(-kept // max(min(lanes, 64), 1))
-        if parallel < 16 and array.size >= 1 << 17:
-            first = max(dims, key=lambda d: array.shape[d])
-            pieces = next((p for p in (64, 60, 56, 50, 48, 40, 36, 32, 30, 28, 25, 24, 20, 16, 15, 14, 12, 10, 9, 8, 7, 6, 5, 4)
+        parallel = -(-typical(kept) // max(min(typical(lanes), 64), 1))
+        if parallel < 16 and typical(array.size) >= 1 << 17:
+            first = max(dims, key=lambda d: typical(array.shape[d]))
+            pieces = 0 if is_open(array.shape[first]) else next((p for p in (64, 60, 56, 50, 48, 40, 36, 32, 30, 28, 25, 24, 20, 16, 15, 14, 12, 10, 9, 8, 7, 6, 5, 4)
                            if array.shape[first] % p == 0 and array.shape[first] > p), 0)
             if pieces:
                 split = self.reshape(array, (*array.shape[:first], pieces, array.shape[first] // pieces, *array.shape[first + 1:]))
@@ -181,13 +202,13 @@ class Maker:
             return self.intern(Source, seen.buffer, seen.shape, seen.dtype, seen.strides, seen.offset)
         if isinstance(array, View):
             array, map = array.args[0], composed(array.map, map)
-            if tuple(shape) == array.shape and map == tuple((0, unit(i, array.ndim)) for i in range(array.ndim)):
+            if same(tuple(shape), array.shape) and same(map, tuple((0, unit(i, array.ndim)) for i in range(array.ndim))):
                 return array
         return self.intern(View, array, tuple(shape), map)
 
     def reshape(self, array: Array, shape: Shape) -> Array:
         shape = self.filled(array, tuple(shape))
-        if shape == array.shape:
+        if same(shape, array.shape):
             return array
         if isinstance(array, Number):
             return self.expand(array, shape)
@@ -205,17 +226,17 @@ class Maker:
         return found
 
     def filled(self, array: Array, shape: Shape) -> Shape:
-        if any(type(n) is not int for n in shape):
+        if not all(map(is_integer, shape)):
             raise Unsupported("a size that is no integer")
         total = 1
         for n in shape:
-            total *= n if n != -1 else 1
-        if shape.count(-1) == 1:
+            total *= 1 if type(n) is int and n == -1 else n
+        if sum(type(n) is int and n == -1 for n in shape) == 1:
             if not total or array.size % total:
                 raise Unsupported("a shape that does not fit")
-            shape = tuple(array.size // total if n == -1 else n for n in shape)
+            shape = tuple(array.size // total if type(n) is int and n == -1 else n for n in shape)
             total = array.size
-        if total != array.size or -1 in shape:
+        if total != array.size or any(n < 0 for n in shape):
             raise Unsupported("a shape that does not fit")
         return shape
 
@@ -235,13 +256,14 @@ class Maker:
         extra = len(shape) - array.ndim
         if extra < 0:
             raise Unsupported("fewer dims than before")
-        shape = tuple(array.shape[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape))
+        shape = tuple(array.shape[i - extra] if type(n) is int and n == -1 and i >= extra else n for i, n in enumerate(shape))
         map = []
         for i, n in enumerate(array.shape):
-            if n != 1 and n != shape[i + extra]:
+            fits = same(n, shape[i + extra])
+            if not fits and n != 1:
                 raise Unsupported("a shape that does not fit")
-            map.append((0, unit(i + extra, len(shape)) if n != 1 else (0,) * len(shape)))
-        return self.view(array, shape, tuple(map)) if shape != array.shape else array
+            map.append((0, unit(i + extra, len(shape)) if fits and not same(n, 1) else (0,) * len(shape)))
+        return array if same(shape, array.shape) else self.view(array, shape, tuple(map))
 
     def unsqueeze(self, array: Array, dim: int) -> Array:
         dim = dim + array.ndim + 1 if dim < 0 else dim
@@ -249,23 +271,26 @@ class Maker:
 
     def slice(self, array: Array, dim: int, start: int, stop: int, step: int) -> Array:
         """array[..., start:stop:step, ...] with NumPy's bounds already applied; step may be negative."""
-        count = max(0, -(-(stop - start) // step))
-        shape = (*array.shape[:dim], count, *array.shape[dim + 1:])
+        count = -(-(stop - start) // step)
+        if is_open(count) and not count > 0:
+            count = 0
+        shape = (*array.shape[:dim], count if is_open(count) else max(0, count), *array.shape[dim + 1:])
         map = tuple((start, unit(i, array.ndim, step)) if i == dim else (0, unit(i, array.ndim)) for i in range(array.ndim))
         return self.view(array, shape, map)
 
     def select(self, array: Array, dim: int, index: int) -> Array:
         dim, n = self.dim(array, dim), array.shape[self.dim(array, dim)]
-        if type(index) is not int or not -n <= index < n:
+        if not is_integer(index) or not -n <= index < n:
             raise Unsupported("an index that does not fit")
         shape = (*array.shape[:dim], *array.shape[dim + 1:])
-        map = tuple((index % n, (0,) * len(shape)) if i == dim else (0, unit(i - (i > dim), len(shape)))
+        index = index if index >= 0 else index + n
+        map = tuple((index, (0,) * len(shape)) if i == dim else (0, unit(i - (i > dim), len(shape)))
                     for i in range(array.ndim))
         return self.view(array, shape, map)
 
     def pad(self, array: Array, before: Sequence[int], shape: Shape) -> Array:
         """The array inside zeros."""
-        if tuple(shape) == array.shape:
+        if same(shape, array.shape):
             return array
         return self.intern(Pad, array, tuple(before), tuple(shape))
 
@@ -299,16 +324,17 @@ class Maker:
         """What parts that lie side by side in one array were cut from."""
         seen = [strided(part) if isinstance(part, (View, Reshape)) else None for part in parts]
         first = seen[0]
-        if first is None or isinstance(first.buffer, str) or first.offset:
+        if first is None or isinstance(first.buffer, str) or not same(first.offset, 0):
             return None
         at = 0
         for part in seen:
-            if part is None or part.buffer is not first.buffer or part.strides != first.strides or part.offset != at * first.strides[dim]:
+            if part is None or part.buffer is not first.buffer or not same(part.strides, first.strides) or not same(
+                    part.offset, at * first.strides[dim]):
                 return None
             at += part.shape[dim]
         base = first.buffer
-        dense = all(n == 1 or a == b for n, a, b in zip(shape, first.strides, contiguous(shape)))
-        return self.reshape(base, shape) if dense and math.prod(shape) == base.size else None
+        dense = all(same(n, 1) or same(a, b) for n, a, b in zip(shape, first.strides, contiguous(shape)))
+        return self.reshape(base, shape) if dense and same(math.prod(shape), base.size) else None
 
     def iota(self, shape: Shape, const: int, coefficients: Shape) -> Array:
         return self.intern(Iota, tuple(shape), const, tuple(coefficients))
@@ -328,6 +354,41 @@ def composed(inner: Map, outer: Map) -> Map:
         count = len(outer[0][1]) if outer else 0
         result.append((const, tuple(sum(c * outer[j][1][k] for j, c in enumerate(coefficients)) for k in range(count))))
     return tuple(result)
+
+
+def bounds(key: slice, n: Any) -> tuple[Any, Any, int]:
+    """The start, stop and step of a slice of `n` elements, as `slice.indices` gives them, for open sizes too.
+
+    >>> bounds(slice(-3, None), 10), bounds(slice(None, None, -1), 3)
+    ((7, 10, 1), (2, -1, -1))
+    """
+    step = 1 if key.step is None else int(key.step)
+    if step == 0 or not any(map(is_open, (key.start, key.stop, n))):
+        return key.indices(int(n))
+    low, high = (0, n) if step > 0 else (-1, n - 1)
+
+    def placed(given: Any, default: Any) -> Any:
+        if given is None:
+            return default
+        if not is_integer(given):
+            raise Unsupported("a bound that is no integer")
+        at = given if given >= 0 else given + n
+        return low if at < low else high if at > high else at
+
+    return (placed(key.start, low), placed(key.stop, high), step) if step > 0 else (placed(key.start, high), placed(key.stop, low), step)
+
+
+def promoting(operand: Any) -> Any:
+    """What an operand counts as in promotion."""
+    if type(operand) in (Size, Real):
+        return 1 if type(operand) is Size else 1.0
+    return operand.plain if isinstance(operand, Array) and operand.plain is not None else operand
+
+
+def plain_numbers(operands: Sequence[Any]) -> bool:
+    """Whether arithmetic is Python's own, on numbers that come in: in float64."""
+    arrays = [operand for operand in operands if isinstance(operand, Array)]
+    return all(array.plain is not None for array in arrays) and (bool(arrays) or any(type(operand) in (Size, Real) for operand in operands))
 
 
 def unit(i: int, ndim: int, factor: int = 1) -> tuple[int, ...]:

@@ -6,13 +6,15 @@ read often enough; small products read the matrices where they lie.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from . import scalars
 from .arrays import External, Source
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
 from .runtime import Step
+from .sizes import ceil_div, grain, is_open, possibly, same, typical
 
 I64, POINTER = Type("i64"), Type("ptr")
 BAND = 16  # rows that packing reads at a time
@@ -21,12 +23,12 @@ PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
 
 class Shape(NamedTuple):
-    """How a product is cut up."""
+    """How a product is cut up.  Sizes may be open; the tile is always of plain numbers."""
 
-    batch: int
-    m: int
-    n: int
-    k: int
+    batch: Any
+    m: Any
+    n: Any
+    k: Any
     rows: int  # of a tile
     lanes: int
     vectors: int  # a tile is lanes * vectors columns wide
@@ -41,11 +43,11 @@ class Shape(NamedTuple):
 
     @property
     def row_tiles(self) -> int:
-        return -(-self.m // self.rows)
+        return ceil_div(self.m, self.rows)
 
     @property
     def column_tiles(self) -> int:
-        return -(-self.n // self.width)
+        return ceil_div(self.n, self.width)
 
 
 class Operand(NamedTuple):
@@ -53,21 +55,23 @@ class Operand(NamedTuple):
 
     slot: int
     offset: int
-    batch: tuple[tuple[int, int], ...]  # (extent, stride) per batch dim
-    first: int
-    second: int
+    batch: tuple[tuple[Any, Any], ...]  # (extent, stride) per batch dim
+    first: Any
+    second: Any
 
 
-def choose(batch: int, m: int, n: int, k: int, a: Operand, b: Operand, lanes: int, registers: int) -> Shape:
+def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: int, registers: int) -> Shape:
+    given, tall = (batch, m, n, k), is_open(m)
+    batch, m, n, k = map(typical, given)
     vectors = 2 if n > lanes else 1
     largest = (registers - 2 - vectors) // vectors if registers > 16 else 6 * 2 // vectors
     largest = min(largest, 14)
     candidates = range(min(largest, m), max(min(largest, m) // 2, 0), -1)
     # Work wasted in the last tile of rows, against the loads that a low tile repeats.
-    rows = min(candidates, key=lambda r: -(-m // r) * r * (1 + 0.6 / r))
+    rows = largest if tall else min(candidates, key=lambda r: -(-m // r) * r * (1 + 0.6 / r))
     width = lanes * vectors
     large = m * n * k > 1 << 18
-    pack_b = b.second != 1 and n > 1 or (large and m > 4 * rows and k * n > 1 << 14)
+    pack_b = not same(b.second, 1) and n > 1 or (large and m > 4 * rows and k * n > 1 << 14)
     pack_a = large and n > 2 * width and m * k > 1 << 14
     row_tiles, column_tiles = -(-m // rows), -(-n // width)
     row_block = min(row_tiles, max(1, 168 // rows))
@@ -77,7 +81,7 @@ def choose(batch: int, m: int, n: int, k: int, a: Operand, b: Operand, lanes: in
             row_block = -(-row_block // 2)
         else:
             column_block = -(-column_block // 2)
-    return Shape(batch, m, n, k, rows, lanes, vectors, row_block, column_block, pack_a, pack_b)
+    return Shape(*given, rows, lanes, vectors, row_block, column_block, pack_a, pack_b)
 
 
 class Product:
@@ -89,6 +93,13 @@ class Product:
         self.packed = self.element  # what the panels hold
         self.size = scalars.SIZE[dtype]
         self.a, self.b, self.c = a, b, c
+        self.frame: int | None = None  # how many buffers the steps have: the table of open sizes comes after them
+
+    def task(self, label: str, linkage: str = "internal") -> Function:
+        """A function that runs items of a step."""
+        f = self.module.function(f"{self.name}_{label}", "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", linkage)
+        f.sizes.slot = self.frame
+        return f
 
     def multiply(self, f: Function, left: Value, right: Value, total: Value) -> Value:
         """total + left * right, lane by lane."""
@@ -96,27 +107,42 @@ class Product:
 
     # -- the innermost loop ------------------------------------------------------------------------------------------
 
-    def micro(self, rows: int, columns: int) -> str:
-        """void f(ptr a, ptr b, ptr c, i64 depth, i1 add, i64 row): a tile of `rows` x `columns`, stored or added to.
+    def open_numbers(self) -> dict[str, Any]:
+        """What a tile takes as arguments since it is open: strides of unpacked operands."""
+        shape = self.shape
+        strides = {} if shape.pack_a else {"a_row": self.a.first, "a_step": self.a.second}
+        if not shape.pack_b:
+            strides["b_step"] = self.b.first
+        return {name: stride for name, stride in strides.items() if is_open(stride)}
+
+    def micro(self, rows: int, columns: int | None) -> str:
+        """void f(ptr a, ptr b, ptr c, i64 depth, i1 add, i64 row, ...): a tile of `rows` x `columns`, stored or added to.
 
         Over packed panels one tile serves every product of the module: only the distance of C's rows is an argument.
+        Open strides are arguments too, and the number of columns where `columns` is None.
         """
-        shape = self.shape
-        left = "" if shape.pack_a else f"_a{self.a.first}_{self.a.second}"
-        right = "" if shape.pack_b else f"_b{self.b.first}"
-        name = f"tile_{self.packed}_{rows}_{columns}_{shape.rows}x{shape.width}{left}{right}".replace("-", "m")
+        shape, numbers = self.shape, self.open_numbers()
+        steps = {"a_row": self.a.first, "a_step": self.a.second, "b_step": self.b.first} | dict.fromkeys(numbers, "x")
+        left = "" if shape.pack_a else f"_a{steps['a_row']}_{steps['a_step']}"
+        right = "" if shape.pack_b else f"_b{steps['b_step']}"
+        name = f"tile_{self.packed}_{rows}_{columns or 'x'}_{shape.rows}x{shape.width}{left}{right}".replace("-", "m")
         if name in self.module.functions:
             return name
+        more = [*numbers, *(["columns"] if columns is None else [])]
         f = self.module.function(name, "void", [("a", POINTER), ("b", POINTER), ("c", POINTER), ("depth", I64), ("add", Type("i1")),
-                                                ("row", I64)],
+                                                ("row", I64), *[(what, I64) for what in more]],
                                  "noinline nounwind", "internal", {"a": "noalias readonly", "b": "noalias readonly", "c": "noalias"})
-        a, b, c, depth, add, row = f.parameters
+        a, b, c, depth, add, row = f.parameters[:6]
+        given = dict(zip(more, f.parameters[6:]))
         vector, scalar = Type(self.element, shape.lanes), Type(self.packed)
-        vectors = -(-columns // shape.lanes)
-        a_row, a_step = (1, shape.rows) if shape.pack_a else (self.a.first, self.a.second)
-        b_step = shape.width if shape.pack_b else self.b.first
+        vectors = shape.vectors if columns is None else -(-columns // shape.lanes)
+        a_row, a_step = (1, shape.rows) if shape.pack_a else (given.get("a_row", self.a.first), given.get("a_step", self.a.second))
+        b_step = shape.width if shape.pack_b else given.get("b_step", self.b.first)
         masks: list[Value | None] = []
         for j in range(vectors):
+            if columns is None:
+                masks.append(f.iota("i64", shape.lanes) < f.splat(given["columns"] - j * shape.lanes, shape.lanes))
+                continue
             left = columns - j * shape.lanes
             masks.append(None if left >= shape.lanes else self.mask(f, left))
         labels = ("loop", "done")
@@ -141,7 +167,8 @@ class Product:
                 columns_of_b.append(self.masked_load(f, vector, pointer, masks[j]))
         column_base = f.address(a, k * a_step, self.element)
         for i in range(rows):
-            value = f.load(scalar, f.address(column_base, f.i64(i * a_row), self.element), self.size)
+            place = a_row * i if isinstance(a_row, Value) else f.i64(i * a_row)
+            value = f.load(scalar, f.address(column_base, place, self.element), self.size)
             spread = f.splat(value, shape.lanes)
             for j in range(vectors):
                 total = self.multiply(f, spread, columns_of_b[j], accumulators[i, j])
@@ -184,11 +211,11 @@ class Product:
     def pack(self, label: str, operand: Operand, along: int, across: int, extent: int, width: int, target: int) -> str:
         """Panels of `width` entries of the dim with stride `across`, each [k][width], zeros beyond `extent`."""
         name, shape = f"{self.name}_pack_{label}", self.shape
-        f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        f = self.task(f"pack_{label}")
         frame, begin, end = f.parameters
         source = f.load(POINTER, f.address(frame, f.i64(operand.slot), "ptr"), 8)
         packed = f.load(POINTER, f.address(frame, f.i64(target), "ptr"), 8)
-        panels, scalar = -(-extent // width), Type(self.element)
+        panels, scalar, ragged = ceil_div(extent, width), Type(self.element), possibly(extent % width)
 
         def places(item: Value) -> tuple[Value, Value, Value]:
             """A panel's source, its place, and how many of its entries there are."""
@@ -196,13 +223,13 @@ class Product:
             start = self.batch_start(f, operand, f.op("udiv", item, f.i64(panels)))
             left = f.i64(extent) - number * width
             return (f.address(source, start + number * (width * across), self.element), f.address(packed, item * (width * shape.k), self.element),
-                    (left < width).select(left, width) if extent % width else f.i64(width))
+                    (left < width).select(left, width) if ragged else f.i64(width))
 
-        if across == 1:
+        if same(across, 1):
             # Rows are read in the order in which they lie, a few at a time for all panels.
             def some_rows(low: Value) -> None:
                 high = (low + BAND).below(shape.k)
-                f.loop(begin, end, 1, lambda item: self.copy_rows(f, *places(item), along, width, extent % width != 0, low, high))
+                f.loop(begin, end, 1, lambda item: self.copy_rows(f, *places(item), along, width, ragged, low, high))
 
             f.loop(f.i64(0), f.i64(shape.k), BAND, some_rows)
             f.ret()
@@ -219,24 +246,24 @@ class Product:
                         f.address(to, k * width + i, self.element), self.size))
 
                 f.loop(f.i64(0), present, 1, entry)
-                if extent % width:
+                if ragged:
                     f.loop(present, f.i64(width), 1, lambda i: f.loop(low, high, 1, lambda k: f.store(
                         f.constant(scalar, 0.0), f.address(to, k * width + i, self.element), self.size)))
 
             def block(low: Value) -> None:
                 high = low + DEPTH
                 high = (high < shape.k).select(high, shape.k)
-                if along != 1 or shape.lanes < 4 or width < 4:
+                if not same(along, 1) or shape.lanes < 4 or width < 4:
                     scalar_block(low, high)
                     return
                 whole = low + ((high - low) & -shape.lanes)
 
                 def vectors() -> None:
                     f.loop(low, whole, shape.lanes, lambda k: self.turn(f, base, to, across, width, k))
-                    if shape.k % shape.lanes:
+                    if possibly(shape.k % shape.lanes):
                         scalar_block(whole, high)
 
-                if extent % width:
+                if ragged:
                     self.either(f, present.equal(width), vectors, lambda: scalar_block(low, high))
                 else:
                     vectors()
@@ -309,13 +336,13 @@ class Product:
     def compute(self, a_slot: int, b_slot: int, a_batches: bool, b_batches: bool) -> str:
         """void f(frame, begin, end) over blocks of tiles."""
         name, shape = f"{self.name}_blocks", self.shape
-        f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        f = self.task("blocks")
         frame, begin, end = f.parameters
         a = f.load(POINTER, f.address(frame, f.i64(a_slot), "ptr"), 8)
         b = f.load(POINTER, f.address(frame, f.i64(b_slot), "ptr"), 8)
         c = f.load(POINTER, f.address(frame, f.i64(self.c.slot), "ptr"), 8)
-        row_blocks, column_blocks = -(-shape.row_tiles // shape.row_block), -(-shape.column_tiles // shape.column_block)
-        one_pass = shape.k <= DEPTH + DEPTH // 2
+        row_blocks, column_blocks = ceil_div(shape.row_tiles, shape.row_block), ceil_div(shape.column_tiles, shape.column_block)
+        one_pass = not is_open(shape.k) and shape.k <= DEPTH + DEPTH // 2
         depth = shape.k if one_pass else DEPTH
 
         def task(item: Value) -> None:
@@ -367,25 +394,51 @@ class Product:
 
     def call_tile(self, f: Function, i: Value, j: Value, args: list[Value]) -> None:
         """Call the microkernel for a whole tile, or the one for the last row or column of tiles."""
-        shape, args = self.shape, [*args, f.i64(self.c.first)]
+        shape = self.shape
+        args = [*args, f.i64(self.c.first), *map(f.i64, self.open_numbers().values())]
         last_rows, last_columns = shape.m % shape.rows, shape.n % shape.width
 
-        def by_columns(rows: int) -> None:
-            if not last_columns:
+        def by_columns(rows: int, args: list[Value] = args) -> None:
+            if is_open(last_columns):
+                left = f.i64(shape.n) - j * shape.width
+                self.either(f, left < shape.width,
+                            lambda: f.call(self.micro(rows, None), None, *args, left),
+                            lambda: f.call(self.micro(rows, shape.width), None, *args))
+            elif not last_columns:
                 f.call(self.micro(rows, shape.width), None, *args)
-            elif shape.n < shape.width:
+            elif not is_open(shape.n) and shape.n < shape.width:
                 f.call(self.micro(rows, last_columns), None, *args)
             else:
                 self.either(f, j < shape.column_tiles - 1,
                             lambda: f.call(self.micro(rows, shape.width), None, *args),
                             lambda: f.call(self.micro(rows, last_columns), None, *args))
 
-        if not last_rows:
+        if is_open(last_rows):
+            self.either(f, i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: self.some_rows(f, i, args, by_columns))
+        elif not last_rows:
             by_columns(shape.rows)
-        elif shape.m < shape.rows:
+        elif not is_open(shape.m) and shape.m < shape.rows:
             by_columns(last_rows)
         else:
             self.either(f, i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: by_columns(last_rows))
+
+    def some_rows(self, f: Function, i: Value, args: list[Value], by_columns: Callable) -> None:
+        """As many rows of tile `i` as there are: by tiles of 8, 4, 2 and 1 rows, so that five microkernels serve every number."""
+        shape, (side, panel, target, *rest) = self.shape, args
+        left = f.i64(shape.m) - i * shape.rows
+        step = f.i64(1) if shape.pack_a else f.i64(self.a.first)
+
+        def several(rows: int) -> None:
+            before = left & -2 * rows  # the rows of the larger tiles come first
+            by_columns(rows, [f.address(side, before * step, self.element), panel,
+                              f.address(target, before * self.c.first, self.element), *rest])
+
+        def parts() -> None:
+            for rows in (8, 4, 2, 1):
+                if rows < shape.rows:
+                    f.when((left & rows).differs(0), lambda rows=rows: several(rows))
+
+        self.either(f, left.equal(shape.rows), lambda: by_columns(shape.rows), parts)
 
     def either(self, f: Function, condition: Value, yes: object, no: object) -> None:
         tag = f.fresh("either")
@@ -420,7 +473,7 @@ def transposed_square(f: Function, rows: list[Value]) -> list[Value]:
 
 
 def placed(source: Source) -> object:
-    return (source.buffer, source.offset * scalars.SIZE[source.dtype]) if source.offset else source.buffer
+    return (source.buffer, source.offset * scalars.SIZE[source.dtype]) if possibly(source.offset) else source.buffer
 
 
 def emit_matmul(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
@@ -433,7 +486,7 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     key = ("matmul", array.dtype, shape, a, b, c)
     code = module.shared.setdefault(key, name)
     buffers, scratch, steps = [placed(sources[0]), placed(sources[1]), out], [], []
-    many = {"a": any(s for _, s in a.batch), "b": any(s for _, s in b.batch)}
+    many = {"a": any(possibly(s) for _, s in a.batch), "b": any(possibly(s) for _, s in b.batch)}
     slots, packs = {"a": 0, "b": 1}, []
     for label, wanted, tiles, width in (("a", shape.pack_a, shape.row_tiles, shape.rows),
                                         ("b", shape.pack_b, shape.column_tiles, shape.width)):
@@ -446,17 +499,17 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     work = batch * m * n * k
     if code == name:
         writer = Product(module, name, array.dtype, shape, a, b, c)
+        writer.frame = len(buffers)
         if shape.pack_a:
             writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"])
         if shape.pack_b:
             writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"])
         writer.compute(slots["a"], slots["b"], many["a"], many["b"])
     for label, panels in packs:
-        grain = -(-panels // 8) if work >= PARALLEL_WORK and panels * k * 16 > 200_000 else panels
-        steps.append(Step(f"{code}_pack_{label}", buffers, panels, grain))
-    tasks = batch * -(-shape.row_tiles // shape.row_block) * -(-shape.column_tiles // shape.column_block)
-    grain = tasks if work < PARALLEL_WORK else max(1, tasks // 16)
-    steps.append(Step(f"{code}_blocks", buffers, tasks, grain))
+        share = panels if typical(panels * k) * 16 <= 200_000 else grain(panels, work, PARALLEL_WORK, 8)
+        steps.append(Step(f"{code}_pack_{label}", buffers, panels, share))
+    tasks = batch * ceil_div(shape.row_tiles, shape.row_block) * ceil_div(shape.column_tiles, shape.column_block)
+    steps.append(Step(f"{code}_blocks", buffers, tasks, grain(tasks, work, PARALLEL_WORK, 16)))
     return Emitted(steps, scratch)
 
 

@@ -4,26 +4,29 @@
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import dtypes
-from . import attention, conv, externals, fuse, llvm, matmul, runtime, scalars, scatter, schedule  # noqa: F401 (some only enter EMIT)
+from . import attention, conv, externals, fuse, llvm, matmul, runtime, scalars, scatter, schedule, sized  # noqa: F401 (some only enter EMIT)
 from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
+from .sizes import Size, Sizes, grain, is_open, possibly, typical
 
 PARALLEL_WORK = 600_000  # below this (elements times scalar ops, about 15 us), waking workers costs more than it gives
 PIECES = 16
 STREAMED = 8 << 20  # bytes from which an output is written past the caches: little of it would be found there later
 
+Span = tuple[int, int, Any, str]  # of a temporary: first turn, last turn, bytes, name
+
 
 class Stages:
     """What a program was on its way: kernels (print them as Python), IR text, steps, and how the arena is shared."""
 
-    def __init__(self, kernels: list[Kernel], module: str, arena: int, steps: list[runtime.Step], spans: list[tuple[int, int, int, str]]):
+    def __init__(self, kernels: list[Kernel], module: str, arena: int, steps: list[runtime.Step], spans: list[Span]):
         self.kernels, self.module, self.arena = kernels, module, arena
         self.steps = steps
         self.spans = spans  # (first group, last group, bytes, name) of each temporary
@@ -39,12 +42,10 @@ class Layout(NamedTuple):
     module: Module
     kernels: list[Kernel]
     steps: list[runtime.Step]
-    arena: dict[str, int]
-    size: int
+    spans: list[Span]  # of the temporaries
     outputs: list[Array]
     returned: list[int]  # numbers of the outputs that are results, not written into an input
     commit: int | None  # the first step that writes into an input
-    spans: list[tuple[int, int, int, str]]  # (first turn, last turn, bytes, name) of the temporaries
 
 
 def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list[tuple],
@@ -57,12 +58,24 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     """
     shapes = [array.shape for array in outputs]
     made = arrange(unshaped(outputs), updates, STREAMED)
-    runtime.write_entry(made.module, [source.buffer for source in inputs], [f"out{i}" for i in made.returned], made.arena, made.size, made.steps,
-                        made.commit)
-    text = str(made.module)
-    program = runtime.Program(text, descriptors, [(shapes[i], numpy_dtype(made.outputs[i].dtype)) for i in made.returned])
+    names, outs = [source.buffer for source in inputs], [f"out{i}" for i in made.returned]
+    results = [(shapes[i], numpy_dtype(made.outputs[i].dtype)) for i in made.returned]
+    sizes = made.module.sizes or open_sizes(inputs, outputs)
+    if sizes is None:
+        arena, size = arena_layout(made.spans)
+        runtime.write_entry(made.module, names, outs, arena, size, made.steps, made.commit)
+        text = str(made.module)
+        program = runtime.Program(text, descriptors, results)
+    else:
+        slots = arena_slots(made.spans)
+        arena = {name: at for at, slot in enumerate(slots) for _, _, _, name in slot}
+        table = sized.Table(sizes, inputs, descriptors, results, made.steps, [[span[2] for span in slot] for slot in slots], list(arena.values()))
+        runtime.write_entry(made.module, names, outs, arena, len(slots), made.steps, made.commit, table)
+        text, size = str(made.module), sum(typical(slot[0][2]) for slot in slots)
+        table.finish(made.module.sized)
+        program = sized.SizedProgram(text, table)
     program.returned, program.strict = made.returned, made.commit is not None
-    program.stages = Stages(made.kernels, text, made.size, made.steps, made.spans)
+    program.stages = Stages(made.kernels, text, size, made.steps, made.spans)
     return program
 
 
@@ -121,13 +134,14 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             for step in made.steps:
                 step.note = described(step.function, group)
             made.steps[-1].flops = flops(group)
-            steps += made.steps
+            steps += [with_sizes(module, step) for step in made.steps]
             continue
         if renamed:
             kernel = fuse.storing(kernel, renamed)
         if not any(stage.stores for stage in kernel.stages):
             continue
-        large = [name for array, name in buffers.items() if name.startswith("out") and array.size * scalars.SIZE[array.dtype] >= streamed]
+        large = [name for array, name in buffers.items()
+                 if name.startswith("out") and not is_open(array.size) and array.size * scalars.SIZE[array.dtype] >= streamed]
         same, places = canonical(kernel._replace(streamed=tuple(name for name, _ in kernel.buffers if name in large)))
         written = module.shared.get(same)
         if written is None:
@@ -136,12 +150,24 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         shape = written
         total = math.prod(n for _, n in kernel.rows) * sum(
             math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
-        grain = -(-shape.items // PIECES) if total >= PARALLEL_WORK else shape.items
-        steps.append(runtime.Step(shape.kernel.name, places, shape.items, grain, summary(kernel)))
-    spans = lifetimes(planner, when, buffers, last_use, scratch)
-    arena, size = arena_layout(spans)
+        share = grain(shape.items, total, PARALLEL_WORK, PIECES)
+        steps.append(with_sizes(module, runtime.Step(shape.kernel.name, places, shape.items, share, summary(kernel))))
     returned = [i for i, array in enumerate(outputs) if buffers[array] == f"out{i}"]
-    return Layout(module, kernels, steps, arena, size, outputs, returned, begins if writing < len(turns) else None, spans)
+    spans = lifetimes(planner, when, buffers, last_use, scratch)
+    return Layout(module, kernels, steps, spans, outputs, returned, begins if writing < len(turns) else None)
+
+
+def open_sizes(inputs: list[Source], outputs: list[Array]) -> Sizes | None:
+    """What sizes of inputs or results are symbols of; None where all are plain numbers."""
+    numbers = [n for source in inputs for n in (*source.shape, *source.strides)] + [n for array in outputs for n in array.shape]
+    return next((n.sizes for n in numbers if type(n) is Size), None)
+
+
+def with_sizes(module: Module, step: runtime.Step) -> runtime.Step:
+    """The step with the table of symbols in the last slot of its frame, if its function reads it."""
+    if module.functions[step.function].sizes.used:
+        step.buffers = [*step.buffers, "sizes"]
+    return step
 
 
 def canonical(kernel: Kernel) -> tuple[Kernel, list]:
@@ -175,7 +201,7 @@ def canonical(kernel: Kernel) -> tuple[Kernel, list]:
         done = fuse.rebuilt(stage.roots, change)
         stores = tuple(Store(*moved(s.buffer, s.index), done[s.value]) for s in stage.stores)
         stages.append(Stage(stage.loops, tuple(Fold(f.name, f.op, done[f.value]) for f in stage.folds), stores))
-    places = [(name, first[name] * scalars.SIZE[dtype]) if first.get(name) else name for name, dtype in kernel.buffers]
+    places = [(name, first[name] * scalars.SIZE[dtype]) if possibly(first.get(name)) else name for name, dtype in kernel.buffers]
     buffers = tuple((names[name], dtype) for name, dtype in kernel.buffers)
     streamed = tuple(names[name] for name in kernel.streamed if not first[name] * scalars.SIZE[dict(kernel.buffers)[name]] % 64)
     return kernel._replace(name="", stages=tuple(stages), buffers=buffers, streamed=streamed), places
@@ -218,7 +244,7 @@ def described(function: str, array: External) -> str:
 
 
 def flops(array: External) -> int:
-    return 2 * array.size * array.args[0].shape[-1] if array.kind.startswith("matmul") else 0
+    return 2 * typical(array.size * array.args[0].shape[-1]) if array.kind.startswith("matmul") else 0
 
 
 def summary(kernel: Kernel) -> str:
@@ -232,14 +258,26 @@ def summary(kernel: Kernel) -> str:
 
 
 def lifetimes(planner: fuse.Planner, when: dict[int, int], buffers: dict[Array, str], last_use: dict[Array, int],
-              scratch: list[tuple[str, int, int]]) -> list[tuple[int, int, int, str]]:
-    """(first turn, last turn, bytes, name) of every temporary."""
+              scratch: list[tuple[str, int, int]]) -> list[Span]:
+    """When each temporary is written first and read last."""
     spans = [(when[planner.home[array]], last_use[array], math.prod(array.shape) * scalars.SIZE[array.dtype], name)
              for array, name in buffers.items() if name[0] == "t" and name[1:].isdigit()]
     return spans + [(number, number, size, name) for name, size, number in scratch]
 
 
-def arena_layout(spans: list[tuple[int, int, int, str]]) -> tuple[dict[str, int], int]:
+def arena_slots(spans: list[Span]) -> list[list[Span]]:
+    """Temporaries of open sizes in slots: those that live at different times share one, as large as the largest of them."""
+    slots: list[list[Span]] = []
+    for span in sorted(spans, key=lambda span: (-typical(span[2]), span[0])):
+        home = next((slot for slot in slots if all(other[1] < span[0] or span[1] < other[0] for other in slot)), None)
+        if home is None:
+            slots.append([span])
+        else:
+            home.append(span)
+    return slots
+
+
+def arena_layout(spans: list[Span]) -> tuple[dict[str, int], int]:
     """Offsets of the temporaries; two share memory when one's last reader comes before the other's writer."""
     placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
     offsets, total = {}, 0

@@ -6,9 +6,10 @@ from typing import Any
 from ..core import dtypes
 from . import scalars
 from .arrays import Array
-from .make import Maker, Unsupported
+from .make import Maker, Unsupported, bounds
 from .rules import RULES, clamp, floating, leaky_relu, rule, softplus, where
 from .rules_reduction import mean, squeeze_dims, sum, var
+from .sizes import same
 
 RULES["_sum_all"] = lambda make, input: sum(make, input)
 RULES["_sum_dims"] = lambda make, input, dim, keepdim=False: sum(make, input, dim, keepdim)
@@ -38,8 +39,8 @@ def cast(make: Maker, input: Array, dtype: Any) -> Array:
 @rule("_slice")
 def slice_(make: Maker, input: Array, dim: int, start: Any, end: Any, step: int) -> Array:
     d = make.dim(input, dim)
-    low, high, by = slice(start, end, step).indices(input.shape[d])
-    return input if (low, high, by) == (0, input.shape[d], 1) else make.slice(input, d, low, high, by)
+    low, high, by = bounds(slice(start, end, step), input.shape[d])
+    return input if same((low, high, by), (0, input.shape[d], 1)) else make.slice(input, d, low, high, by)
 
 
 @rule("_normal_cdf")

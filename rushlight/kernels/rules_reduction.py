@@ -1,12 +1,14 @@
 """Rules of reductions, and of what is made of them: softmax, norms, losses of differences."""
 
 # Rules have the ops' names, which hide Python's own: those are reached through `builtins`.
+import builtins
 import math
 from typing import Any
 
 from .arrays import Array
 from .make import Maker, Unsupported
 from .rules import dtype_name, floating, is_float, only, rule
+from .sizes import same
 
 
 def sum_dtype(input: Array, dtype: Any) -> str:
@@ -36,6 +38,20 @@ def mean(make: Maker, input: Array, dim: Any = None, keepdim: bool = False, *, d
     input = make.cast(input, dtype_name(dtype)) if dtype is not None else input
     total = make.reduce("sum", floating(make, input), dim, keepdim)
     return make.float_point("div", total, count(make, input, dim))
+
+
+@rule("sum_to_size")
+def sum_to_size(make: Maker, input: Array, *size: Any) -> Array:
+    shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+    extra = input.ndim - len(shape)
+    if extra < 0 or not is_float(input):
+        raise Unsupported("a sum of integers, or into more dims")
+    if same(input.shape, shape):
+        return input
+    kept = [at + extra for at, n in enumerate(shape) if not same(n, input.shape[at + extra])]
+    if builtins.any(shape[d - extra] != 1 for d in kept):
+        raise Unsupported("a shape that does not fit")
+    return make.reshape(make.reduce("sum", input, (*range(extra), *kept)), shape)
 
 
 @rule("amax")

@@ -4,9 +4,10 @@ import builtins
 from typing import Any
 
 from .arrays import Array, External, Point, Reduce, Source, contiguous
-from .make import Maker, Unsupported, unit
+from .make import Maker, Unsupported, bounds, unit
 from .rules import RULES, casting, copied, only, rule
 from .rules_view import flip, getitem, split, triangle, unbind
+from .sizes import is_integer
 
 RULES["_split"] = RULES["_split_with_sizes"] = lambda make, input, sizes, dim: split(make, input, list(sizes), dim)
 RULES["split_with_sizes"] = lambda make, input, split_sizes, dim=0: split(make, input, list(split_sizes), dim)
@@ -67,7 +68,7 @@ def pad(make: Maker, input: Array, pad: Any, mode: str = "constant", value: Any 
     result = input
     for i in range(len(pad) // 2):
         d, (low, high) = input.ndim - 1 - i, pad[2 * i:2 * i + 2]
-        if type(low) is not int or type(high) is not int:
+        if not is_integer(low) or not is_integer(high):
             raise Unsupported("a size that is no integer")
         if low < 0 or high < 0:
             start = builtins.max(-low, 0)
@@ -86,14 +87,14 @@ def pad_to(make: Maker, input: Array, shape: Any) -> Array:
 def slice_backward(make: Maker, input: Array, shape: Any, dim: int, start: Any, end: Any, step: int) -> Array:
     if step != 1:
         raise Unsupported("a gradient of a slice with steps")
-    low, high, _ = builtins.slice(start, end, 1).indices(shape[dim])
+    low, _, _ = bounds(builtins.slice(start, end, 1), shape[dim])
     return make.pad(input, [low if d == dim else 0 for d in range(input.ndim)], tuple(shape))
 
 
 @rule("select_backward")
 def select_backward(make: Maker, input: Array, shape: Any, dim: int, index: int) -> Array:
     d = dim % len(shape)
-    return make.pad(make.unsqueeze(input, d), [index % shape[d] if i == d else 0 for i in range(len(shape))], tuple(shape))
+    return make.pad(make.unsqueeze(input, d), [(index if index >= 0 else index + shape[d]) if i == d else 0 for i in range(len(shape))], tuple(shape))
 
 
 @rule("unindex")
@@ -109,15 +110,15 @@ def unindex(make: Maker, input: Array, shape: Any, index: Any) -> Array:
     for key in keys:
         if key is None:
             continue
-        if type(key) is int:
-            before.append(key % shape[d])
+        if is_integer(key):
+            before.append(key if key >= 0 else key + shape[d])
             sizes.append(1)
         else:
-            low, high, step = key.indices(shape[d])
+            low, high, step = bounds(key, shape[d])
             if step != 1:
                 raise Unsupported("a gradient of a slice with steps")
             before.append(low)
-            sizes.append(builtins.max(high - low, 0))
+            sizes.append(high - low if high > low else 0)
         d += 1
     return make.pad(make.reshape(input, tuple(sizes)), before, tuple(shape))
 
@@ -197,7 +198,7 @@ def scatter_zeros(make: Maker, input: Array, shape: Any, dim: int, index: Array)
 def repeat(make: Maker, input: Array, *repeats: Any) -> Array:
     if len(repeats) == 1 and isinstance(repeats[0], (tuple, list)):
         repeats = tuple(repeats[0])
-    if builtins.any(type(n) is not int or n < 1 for n in repeats) or len(repeats) < input.ndim:
+    if builtins.any(not is_integer(n) or n < 1 for n in repeats) or len(repeats) < input.ndim:
         raise Unsupported("repeats")
     extra = len(repeats) - input.ndim
     shape = (1,) * extra + input.shape

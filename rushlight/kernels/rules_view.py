@@ -8,15 +8,16 @@ from typing import Any
 
 from ..core import dtypes, promotion
 from .arrays import Array
-from .make import Maker, Unsupported
+from .make import Maker, Unsupported, bounds
 from .rules import RULES, copied, default_float, dtype_name, only, rule
 from .rules_reduction import squeeze_dims
+from .sizes import is_integer, same
 
 
 def sizes(given: tuple) -> tuple[int, ...]:
     if len(given) == 1 and isinstance(given[0], (tuple, list)):
         given = tuple(given[0])
-    return tuple(int(n) if isinstance(n, int) and type(n) is not bool else refuse(n) for n in given)
+    return tuple(n if is_integer(n) else int(n) if isinstance(n, int) and type(n) is not bool else refuse(n) for n in given)
 
 
 def refuse(value: Any) -> int:
@@ -160,11 +161,11 @@ def getitem(make: Maker, input: Any, key: Any) -> Any:
         if k is None:
             result, d = make.unsqueeze(result, d), d + 1
         elif isinstance(k, slice):
-            start, stop, step = k.indices(result.shape[d]) if d < result.ndim else refuse(k)
-            if (start, stop, step) != (0, result.shape[d], 1):
+            start, stop, step = bounds(k, result.shape[d]) if d < result.ndim else refuse(k)
+            if not same((start, stop, step), (0, result.shape[d], 1)):
                 result = make.slice(result, d, start, stop, step)
             d += 1
-        elif type(k) is int:
+        elif is_integer(k):
             result = make.select(result, d, k)
         else:
             raise Unsupported(f"indexing by {type(k).__name__}")
@@ -223,13 +224,15 @@ def full(make: Maker, size: Any, fill_value: Any, *, dtype: Any = None, device: 
 
 
 @rule("arange")
-def arange(make: Maker, *bounds: Any, dtype: Any = None, device: Any = None) -> Array:
-    if builtins.any(type(b) is not int for b in bounds) or not 1 <= len(bounds) <= 3:
+def arange(make: Maker, *limits: Any, dtype: Any = None, device: Any = None) -> Array:
+    if not builtins.all(map(is_integer, limits)) or not 1 <= len(limits) <= 3:
         raise Unsupported("arange of floats")
-    start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    start, stop, step = (0, limits[0], 1) if len(limits) == 1 else (*limits, 1)[:3]
     if not step:
         raise Unsupported("a step of zero")
-    length = builtins.max(0, -(-(stop - start) // step))
+    length = -(-(stop - start) // step)
+    if length < 0:
+        length = 0
     return make.cast(make.iota((length,), start, (step,)), creation_dtype(dtype, "int64"))
 
 

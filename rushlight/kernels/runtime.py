@@ -8,6 +8,7 @@ the GIL is free meanwhile.  Temporaries live in one arena, kept between calls.
 import ctypes
 import math
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,33 +95,39 @@ bad:
 class Step:
     """One kernel call of a program: the function, the frame's buffers, how many items, how many at a time.
 
-    A buffer is a name, or (name, offset in bytes).
+    A buffer is a name, or (name, offset in bytes).  Items, grain and offsets may be open sizes.
     """
 
     __slots__ = ("function", "buffers", "items", "grain", "note", "flops")
 
-    def __init__(self, function: str, buffers: list[Any], items: int, grain: int, note: str = "", flops: int = 0):
+    def __init__(self, function: str, buffers: list[Any], items: Any, grain: Any, note: str = "", flops: int = 0):
         self.function, self.buffers, self.items, self.grain = function, buffers, items, grain
         self.note, self.flops = note, flops  # what it does, for people
 
 
 def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
-                steps: list[Step], commit: int | None = None) -> None:
+                steps: list[Step], commit: int | None = None, words: Any = None) -> None:
     """`i64 entry(pool, state, table, arrays...)`: 0 done, i + 1 when input i does not fit the table, -1 out of memory, -2
     when an index was out of range.  Steps from number `commit` on write into inputs: they run only if no index was.
 
     `state` is two words: the kept arena (a caller that finds it taken allocates its own and leaves it behind if it can), and
     the address of one word a step that its time is added to, or 0.
+    With `words` (a `sized.Table`) offsets, steps and symbols come after the checks in `table`, which differs from call to call.
     """
     pointer, i64 = Type("ptr"), Type("i64")
     names = [*inputs, *outputs, *arena]
     faults = any("fault" in step.buffers for step in steps)
     if faults:
         names.append("fault")
+    if words is not None:
+        names.append("sizes")
     place = {name: i for i, name in enumerate(names)}
+    if words is not None:
+        words.place = place
     f = module.function("entry", "i64", [("pool", pointer), ("state", pointer), ("table", pointer)]
                         + [(f"o{i}", pointer) for i in range(len(inputs) + len(outputs))], "nounwind")
     the_pool, state, table = f.parameters[:3]
+    section = (lambda name: f.address(f.parameters[2], f.i64(words.starts[name]), "i64")) if words is not None else None
     addresses = f.alloca(pointer, max(len(names), 1), 16)
 
     def put(number: Value | int, address: Value) -> None:
@@ -140,28 +147,34 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
         module.declare("declare ptr @aligned_alloc(i64, i64)")
         module.declare("declare void @free(ptr)")
         kept = f.emit(pointer, f"atomicrmw xchg {state}, ptr null seq_cst")
-        before = f.label
-        f.branch_if(f.emit(Type("i1"), f"icmp eq {kept}, null"), "make", "have")
-        f.block("make")
-        made = f.emit(pointer, f"call ptr @aligned_alloc(i64 64, i64 {-(-arena_size // 64) * 64})")
-        f.branch_if(f.emit(Type("i1"), f"icmp eq {made}, null"), "exhausted", "have")
-        f.block("exhausted")
-        f.ret(f.i64(-1))
-        f.block("have")
-        base = f.phi(pointer, [(kept.text, before), (made.text, "make")])
-        offsets = Value(f, module.table("arena_offsets", "i64", list(arena.values())), pointer)
+        if section is None:
+            before = f.label
+            f.branch_if(f.emit(Type("i1"), f"icmp eq {kept}, null"), "make", "have")
+            f.block("make")
+            made = f.emit(pointer, f"call ptr @aligned_alloc(i64 64, i64 {-(-arena_size // 64) * 64})")
+            f.branch_if(f.emit(Type("i1"), f"icmp eq {made}, null"), "exhausted", "have")
+            f.block("exhausted")
+            f.ret(f.i64(-1))
+            f.block("have")
+            base = start = f.phi(pointer, [(kept.text, before), (made.text, "make")])
+            offsets = Value(f, module.table("arena_offsets", "i64", list(arena.values())), pointer)
+        else:
+            base = growing(f, kept, f.load(i64, section("arena"), 8))
+            start, offsets = f.address(base, f.i64(64), "i8"), f.address(section("arena"), f.i64(1), "i64")
         first = len(inputs) + len(outputs)
 
         def temporary(i: Value) -> None:
-            put(i + first, f.address(base, f.load(i64, f.address(offsets, i, "i64"), 8), "i8"))
+            put(i + first, f.address(start, f.load(i64, f.address(offsets, i, "i64"), 8), "i8"))
 
         f.loop(f.i64(0), f.i64(len(arena)), 1, temporary)
     if faults:
         fault = f.alloca(i64, 1, 8)
         f.store(f.i64(0), fault, 8)
         put(place["fault"], fault)
+    if section is not None:
+        put(place["sizes"], section("sizes"))
     times = f.load(pointer, f.address(state, f.i64(1), "i64"), 8)
-    walk = steps_walker(module, f, the_pool, addresses, place, steps, times)
+    walk = steps_walker(module, f, the_pool, addresses, place, steps, times, section)
 
     def finish() -> None:
         if base is not None:
@@ -185,23 +198,54 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
         f.ret(f.i64(0))
 
 
+def growing(f: Function, kept: Value, needed: Value) -> Value:
+    """Memory of at least `needed` bytes behind a head of 64, whose first word is how many there are; what was kept, if it has them."""
+    pointer, i64 = Type("ptr"), Type("i64")
+    f.branch_if(f.emit(Type("i1"), f"icmp eq {kept}, null"), "make", "look")
+    f.block("look")
+    f.branch_if(f.load(i64, kept, 8) < needed, "drop", "have")
+    f.block("drop")
+    f.do(f"call void @free({kept})")
+    f.branch("make")
+    f.block("make")
+    made = f.emit(pointer, f"call ptr @aligned_alloc(i64 64, {needed + 64})")
+    f.branch_if(f.emit(Type("i1"), f"icmp eq {made}, null"), "exhausted", "enter")
+    f.block("exhausted")
+    f.ret(f.i64(-1))
+    f.block("enter")
+    f.store(needed, made, 8)
+    f.branch("have")
+    f.block("have")
+    return f.phi(pointer, [(kept.text, "look"), (made.text, "enter")])
+
+
+def step_words(steps: list[Step], place: Callable[[str], Any]) -> tuple[list, list]:
+    """The tables of steps: (items, grain, first buffer, buffers) each, and (number, offset in bytes) of each buffer."""
+    numbers: list = []
+    buffers: list = []
+    for step in steps:
+        numbers += [step.items, step.grain, len(buffers) // 2, len(step.buffers)]
+        for buffer in step.buffers:
+            name, offset = buffer if isinstance(buffer, tuple) else (buffer, 0)
+            buffers += [place(name), offset]
+    return numbers, buffers
+
+
 def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value, place: dict[str, int], steps: list[Step],
-                 times: Value) -> Any:
+                 times: Value, section: Any = None) -> Any:
     """Writes walks over a table of steps: a program of a thousand kernels has as small an entry as one of two."""
     pointer, i64 = Type("ptr"), Type("i64")
     if not steps:
         return lambda first, last: None
-    functions, numbers, buffers = [], [], []
-    for step in steps:
-        functions.append(f"ptr @{step.function}")
-        numbers += [step.items, step.grain, len(buffers) // 2, len(step.buffers)]
-        for buffer in step.buffers:
-            name, offset = buffer if isinstance(buffer, tuple) else (buffer, 0)
-            buffers += [place[name], offset]
+    functions = [f"ptr @{step.function}" for step in steps]
     module.globals["step_functions"] = (f"@step_functions = internal unnamed_addr constant [{len(functions)} x ptr] "
                                         f"[{', '.join(functions)}], align 8")
-    described = Value(f, module.table("step_numbers", "i64", numbers), pointer)
-    touched = Value(f, module.table("step_buffers", "i64", buffers or [0]), pointer)
+    if section is None:
+        numbers, buffers = step_words(steps, place.__getitem__)
+        described = Value(f, module.table("step_numbers", "i64", numbers), pointer)
+        touched = Value(f, module.table("step_buffers", "i64", buffers or [0]), pointer)
+    else:
+        described, touched = section("steps"), section("buffers")
     frame = f.alloca(pointer, max(len(step.buffers) for step in steps) + 1, 16)
     parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
     timed = f.emit(Type("i1"), f"icmp ne {times}, null")
@@ -256,14 +300,17 @@ class Program:
         self.inputs, self.outputs = inputs, outputs
         self.strict = False  # whether it writes into its inputs, which then must not be copied
         self.library = llvm.link(text + CHECK_IR, ("entry",))
-        words = [word for shape, strides, dtype in inputs for word in expectation(shape, strides, dtype)]
-        self._table = np.array(words or [0], np.int64)
+        self._table = self._words()
         self._state = np.zeros(2, np.int64)
         weakref.finalize(self, release, self._state)
         self._native = self.library.function(
             "entry", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
             *[ctypes.py_object] * (len(inputs) + len(outputs)))
         self.call = self._make_call()
+
+    def _words(self) -> np.ndarray:
+        words = [word for shape, strides, dtype in self.inputs for word in expectation(shape, strides, dtype)]
+        return np.array(words or [0], np.int64)
 
     def _make_call(self) -> Any:
         """A closure with everything at hand: about 100 ns an array less than looking it all up."""
@@ -302,14 +349,14 @@ class Program:
 
         self.call = call
 
-    def _refit(self, code: int, arrays: tuple) -> list[np.ndarray]:
-        """The arrays in the layout the program was compiled for; an error where the shape or dtype is another."""
+    def _refit(self, code: int, arrays: tuple, inputs: list[tuple] | None = None) -> list[np.ndarray]:
+        """The arrays in the layout the program was compiled for (or `inputs`); an error where the shape or dtype is another."""
         if code == -2:
             raise IndexFault("an index is out of range")
         if code < 0:
             raise MemoryError("no memory for the temporaries of a compiled program")
         fitted = []
-        for i, (array, (shape, strides, dtype)) in enumerate(zip(arrays, self.inputs, strict=True)):
+        for i, (array, (shape, strides, dtype)) in enumerate(zip(arrays, inputs or self.inputs, strict=True)):
             if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
                 raise Misfit(f"a compiled program expects input {i} to be {dtype}{list(shape)}, "
                                  f"got {getattr(array, 'dtype', type(array))}{list(getattr(array, 'shape', ()))}")

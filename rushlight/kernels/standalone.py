@@ -14,7 +14,7 @@ from .arrays import Array, Source
 from .ir import Type, Value
 from .lower import Lowering, buffers_used
 from .make import Unsupported
-from .program import Layout, arrange, numpy_dtype
+from .program import Layout, arena_layout, arrange, numpy_dtype
 
 CALLED = frozenset(("memcpy", "memset", "memmove"))  # what every C library, and a compiler without one, has
 C_TYPES = {"float32": "float", "float64": "double", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t",
@@ -84,7 +84,7 @@ def standalone(module: Any, examples: list[Any], known: dict[int, np.ndarray], n
     strange = undefined(image) - CALLED
     if strange:
         raise Unsupported(f"the function {sorted(strange)[0]} of the C library")
-    return Standalone(image, inputs, outputs, -(-made.size // 64) * 64)
+    return Standalone(image, inputs, outputs, -(-arena_layout(made.spans)[1] // 64) * 64)
 
 
 def dense(source: Source) -> tuple[int, ...]:
@@ -113,7 +113,7 @@ def write_c_entry(made: Layout, name: str, inputs: list[Argument], outputs: list
         body = "".join(f"\\{byte:02X}" for byte in content)
         module.globals[symbol] = f'@{symbol} = internal unnamed_addr constant [{len(content)} x i8] c"{body}", align 64'
         address[buffer] = Value(f, f"@{symbol}", pointer)
-    for buffer, offset in made.arena.items():
+    for buffer, offset in arena_layout(made.spans)[0].items():
         address[buffer] = f.address(f.parameters[-1], f.i64(offset), "i8")
     faults = any("fault" in step.buffers for step in made.steps)
     if faults:

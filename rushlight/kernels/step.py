@@ -19,7 +19,7 @@ from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import target_name
 from ..tensor import Tensor, counter_of, new, tick, user_frame
-from . import program
+from . import program, sized
 from .arrays import Array, Reshape, Source, View, contiguous
 from .differentiate import backward, descriptor, operation, used_buffers
 from .make import Maker, Unsupported
@@ -68,6 +68,8 @@ class Recorder:
         for node in graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.enter(node)
+            elif node.op != "output" and node in self.constants:
+                self.env[node] = self.constants[node]  # a number, or a size
             elif node.op != "output":
                 for used in node.all_input_nodes:
                     for symbol in symbols_in(self.env[used]):
@@ -92,19 +94,17 @@ class Recorder:
                 self.views.setdefault(array.args[0], []).append(symbol)
 
     def enter(self, node: GraphNode) -> None:
+        info = self.known.get(node)
         if node in self.constants and not isinstance(self.constants[node], Tensor):
             self.env[node] = self.constants[node]
-            return
-        info = self.known.get(node)
-        number = f"in{len(self.inputs)}"
-        if info is not None:
-            source = self.make.intern(Source, number, info.shape, info.dtype, info.strides, 0)
-        elif type(self.examples.get(node)) is float:
-            source = self.make.intern(Source, number, (), "float64", (), 0)
-        else:
+            if info is None:
+                return
+        elif info is None:
             raise Unsupported(f"{node.name} is no tensor of known shape")
-        self.enter_value(node, Symbol(self.make, source))
-        self.inputs.append((node, self.env[node]))
+        symbol = Symbol(self.make, info.source(self.make, f"in{len(self.inputs)}"))
+        self.inputs.append((node, symbol))
+        if node not in self.constants or isinstance(self.constants[node], Tensor):
+            self.enter_value(node, symbol)
 
     def call(self, node: GraphNode) -> Any:
         name = target_name(node.target)
@@ -348,8 +348,8 @@ def assembled(recorder: Recorder, module: Any) -> Callable:
         if source.strides == contiguous(source.shape):
             into[len(outputs)] = source.buffer
         outputs.append(value)
-    used = used_buffers(outputs) | set(into.values())
-    chosen = [(i, symbol.array) for i, (_, symbol) in enumerate(inputs) if symbol.array.buffer in used]
+    taken = sized.chosen([symbol.array for _, symbol in inputs], used_buffers(outputs) | set(into.values()))
+    chosen = [(i, symbol.array) for i, (_, symbol) in enumerate(inputs) if symbol.array in taken]
     apart(recorder, [i for i, _ in written])
     native = program.compile_arrays([s for _, s in chosen], outputs, [descriptor(s) for _, s in chosen], into)
     place = {i: at for at, i in enumerate(native.returned)}
@@ -368,7 +368,7 @@ def share_nothing(graph: Any, fresh: list[GraphNode], env: dict) -> None:
 
 
 def known_number(recorder: Recorder, node: GraphNode) -> bool:
-    return recorder.known.get(node) is None
+    return getattr(recorder.known.get(node), "symbol", None) is not None
 
 
 def apart(recorder: Recorder, written: list[int]) -> None:

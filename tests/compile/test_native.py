@@ -31,15 +31,19 @@ def test_sizes_that_come_once_get_two_programs(lowered, monkeypatch):
     for rows in range(2, 32):
         x = torch.randn(rows, 8)
         assert torch.allclose(compiled(x, 2.0), smooth(x, 2.0))
-    assert len(lowered) <= 4
+    assert len(lowered) <= 2
 
 
-def test_a_size_that_comes_back_gets_its_program(lowered, monkeypatch):
+def cut(x):
+    return torch.nn.functional.conv1d(x[None, None], torch.ones(1, 1, 2)).sum()
+
+
+def test_a_size_that_no_kernel_takes_as_a_symbol_gets_its_program_when_it_comes_back(lowered, monkeypatch):
     monkeypatch.setattr(native.time, "perf_counter", iter(range(0, 10**6)).__next__)
-    compiled = torch.compile(smooth, dynamic=True)
-    for rows in (2, 3, 4, 4, 4, 4):
-        x = torch.randn(rows, 8)
-        assert torch.allclose(compiled(x, 2.0), smooth(x, 2.0))
+    compiled = torch.compile(cut, dynamic=True)
+    for size in (2, 3, 4, 4, 4, 4):
+        x = torch.randn(size)
+        assert torch.allclose(compiled(x), cut(x))
     assert sum(examples[0].shape[0] == 4 for examples in lowered if hasattr(examples[0], "shape")) == 1
 
 
@@ -49,7 +53,7 @@ def test_numbers_that_vary_get_two_programs(lowered, monkeypatch):
     x = torch.randn(4, 8)
     for turn in range(20):
         assert torch.allclose(compiled(x, 0.5 + turn), smooth(x, 0.5 + turn))
-    assert len(lowered) <= 4
+    assert len(lowered) <= 2
 
 
 def long_loop(x, h):

@@ -174,7 +174,7 @@ def test_special_values_are_kept(module):
     assert np.isnan(lower(gm, [x])(x)._array)
 
 
-def test_numbers_and_sizes_are_compiled_in_and_checked(module):
+def test_numbers_are_inputs_and_sizes_are_compiled_in_and_checked(module):
     def build(g, x, n):
         size = g.call_function(operator.mul, (g.call_method("size", (x, 0)), n))
         return g.call_function(operator.add, (g.call_method("sum", (x,)), size))
@@ -182,8 +182,9 @@ def test_numbers_and_sizes_are_compiled_in_and_checked(module):
     gm, x = module(build, 2), tensor(3, 4)
     run = lower(gm, [x, 5])
     assert hasattr(run, "program") and len(run.program.programs) == 1
-    np.testing.assert_allclose(run(x, 5)._array, x._array.sum() + 15, rtol=1e-6)
-    for args in ((x, 6), (x, 5.0), (tensor(4, 3), 5)):
+    for n in (5, 6, -1, 0):
+        np.testing.assert_allclose(run(x, n)._array, x._array.sum() + 3 * n, rtol=1e-6)
+    for args in ((x, 5.0), (tensor(4, 3), 5)):
         with pytest.raises(ValueError, match="compiled"):
             run(*args)
 

@@ -1,0 +1,155 @@
+"""Programs that serve every size: what depends on the sizes is in a table of words, made once for each set of them.
+
+The native code is the same for all; a call looks up the table of its sizes, and makes it where they are new by one generated
+Python function, which also checks the relations that the code was compiled under.  The entry compares the arrays with the
+table, as programs of one shape do with theirs, so no call runs outside what its table says.  Read `SizedProgram` first.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import memory
+from .arrays import Given, Source
+from .pool import pool
+from .runtime import Misfit, Program, Step, step_words
+from .sizes import LARGEST, Fixed, Size, Sizes
+
+KEPT = 512  # tables of one program; when there are more, all are made again as they are needed
+
+
+def defined(source: Source) -> dict[str, int | None]:
+    """The symbols that are a dim of an input by themselves (or its value: None), with the dim."""
+    if isinstance(source, Given):
+        return {source.symbol: None}
+    return {n.terms[0][0][0]: dim for dim, n in reversed(list(enumerate(source.shape)))
+            if type(n) is Size and len(n.terms) == 1 and len(n.terms[0][0]) == 1 and n.terms[0][1] == 1}
+
+
+def chosen(sources: Sequence[Source], used: set[str]) -> list[Source]:
+    """The inputs of a program: those whose buffers it uses, and those that alone say what a symbol is."""
+    known = {name for source in sources if source.buffer in used for name in defined(source)}
+    result = []
+    for source in sources:
+        fresh = defined(source).keys() - known if source.buffer not in used else set()
+        if source.buffer in used or fresh:
+            result.append(source)
+            known |= fresh
+    return result
+
+
+class Table:
+    """How a program's words are computed from its symbols, and where the sections begin.
+
+    Words: the checks of the inputs, the symbols, the arena (its size, then the offsets), the steps, their buffers.
+    """
+
+    def __init__(self, sizes: Sizes, inputs: list[Source], descriptors: list[tuple], outputs: list[tuple], steps: list[Step],
+                 slots: list[list[Any]], arena: list[int]):
+        self.sizes, self.inputs, self.descriptors, self.outputs = sizes, inputs, descriptors, outputs
+        self.steps, self.slots, self.arena = steps, slots, arena
+        lengths = {"checks": sum(2 + 2 * len(shape) for shape, _, _ in descriptors), "sizes": len(sizes.order), "arena": 1 + len(arena),
+                   "steps": 4 * len(steps), "buffers": 2 * sum(len(step.buffers) for step in steps)}
+        self.starts = dict(zip(lengths, itertools.accumulate(lengths.values(), initial=0)))
+        self.count = sum(lengths.values())
+        self.place: dict[str, int] = {}  # the buffers' numbers, which the entry gives
+
+    def finish(self, read: set[str]) -> None:
+        """Know which symbols matter, given those that the native code reads, and where each comes from."""
+        words: list[Any] = [word for shape, strides, dtype in self.descriptors for word in (id(dtype), len(shape), *shape, *strides)]
+        numbers, buffers = step_words(self.steps, self.place.__getitem__)
+        shapes = [n for shape, _ in self.outputs for n in shape]
+        used = set(read)
+        for value in (*words, *numbers, *buffers, *shapes, *itertools.chain(*self.slots)):
+            for size in value if isinstance(value, tuple) else (value,):
+                if type(size) is Size:
+                    used |= size.symbols
+        places: dict[str, str] = {}
+        for at, source in enumerate(self.inputs):
+            for name, dim in defined(source).items():
+                places.setdefault(name, f"int(arrays[{at}])" if dim is None else f"arrays[{at}].shape[{dim}]")
+        if used - places.keys():
+            raise Fixed(frozenset(used - places.keys()))
+        # Relations may hold symbols that nothing computed needs.
+        self.symbols = [name for name in self.sizes.order if name in places]
+        self.key: Callable = eval(f"lambda arrays: ({''.join(places[name] + ', ' for name in self.symbols)})")
+        self.lines = ["o0 = 0"]
+        for at, slot in enumerate(self.slots):
+            sizes = list(dict.fromkeys(map(str, slot)))
+            largest = sizes[0] if len(sizes) == 1 else f"max({', '.join(sizes)})"
+            self.lines.append(f"o{at + 1} = o{at} + ({largest} + 63) // 64 * 64 + 64")
+        values = [name if name in places else "0" for name in self.sizes.order]
+        self.parts = [*words, *values, f"o{len(self.slots)}", *[f"o{slot}" for slot in self.arena], *numbers, *buffers, *shapes]
+
+    def function(self) -> Callable:
+        """f(symbols) -> the words and the sizes of the outputs, or None.  Written when it is first needed: relations come until then."""
+        return self.sizes.function(self.symbols, self.parts, self.lines)
+
+
+class Instance(NamedTuple):
+    """The words for one set of sizes, with the shapes that go with them."""
+
+    words: np.ndarray
+    address: int
+    inputs: list[tuple]
+    outputs: list[tuple]
+
+
+class SizedProgram(Program):
+    """A loaded native function over arrays of any sizes that its relations allow; `Misfit` for others."""
+
+    def __init__(self, text: str, table: Table):
+        self.table = table
+        self.instances: dict[tuple, Instance] = {}
+        self.make: Callable | None = None
+        super().__init__(text, table.descriptors, table.outputs)
+
+    def _words(self) -> np.ndarray:
+        return np.zeros(1, np.int64)  # each instance has its own
+
+    def _make_call(self) -> Any:
+        native, state, refit, find = self._native, self._state.ctypes.data, self._refit, pool
+        key, instances, instance = self.table.key, self.instances, self.instance
+
+        def call(*arrays: np.ndarray) -> list[np.ndarray]:
+            try:
+                sizes = key(arrays)
+            except (IndexError, AttributeError, TypeError):
+                raise Misfit("a compiled program was made for inputs of other ranks") from None
+            found = instances.get(sizes) or instance(sizes)
+            outs = [empty(shape, dtype) for empty, shape, dtype in found.outputs]
+            code = native(find().address, state, found.address, *arrays, *outs)
+            if code:
+                return call(*refit(code, arrays, found.inputs))
+            return outs
+
+        return call
+
+    def instance(self, sizes: tuple) -> Instance:
+        """The words for these sizes."""
+        table = self.table
+        if self.make is None:
+            self.make = table.function()
+        made = self.make(*sizes)
+        if made is None or max(map(abs, sizes), default=0) >= LARGEST:
+            raise Misfit(f"a compiled program's code does not hold for sizes {dict(zip(table.symbols, sizes))}")
+        words, rest = made[:table.count], iter(made[table.count:])
+        shapes = [tuple([next(rest) for _ in shape]) for shape, _ in table.outputs]
+        outputs = [(memory.empty if math.prod(shape) * dtype.itemsize >= memory.SMALL else np.empty, shape, dtype)
+                   for shape, (_, dtype) in zip(shapes, table.outputs)]
+        inputs, at = [], 0
+        for shape, _, dtype in table.descriptors:
+            n, first = len(shape), at + 2
+            inputs.append((tuple(words[first:first + n]), tuple(words[first + n:first + 2 * n]), dtype))
+            at = first + 2 * n
+        steps = words[table.starts["arena"]:]
+        if max(map(abs, steps), default=0) >= LARGEST or any(size >= LARGEST for shape in shapes for size in shape):
+            raise Misfit("sizes beyond what a compiled program can address")
+        array = np.array(words or [0], np.int64)
+        if len(self.instances) >= KEPT:
+            self.instances.clear()
+        found = self.instances[sizes] = Instance(array, array.ctypes.data, inputs, outputs)
+        return found

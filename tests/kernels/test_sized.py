@@ -1,0 +1,209 @@
+"""One native program for all sizes: equal to the ops at each, never outside its buffers, refused where its code does not hold."""
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.kernels import llvm, lower, pool, program
+from rushlight.kernels.arrays import Source, contiguous
+from rushlight.kernels.make import Maker
+from rushlight.kernels.runtime import Misfit
+from rushlight.kernels.sized import SizedProgram
+from rushlight.kernels.sizes import Fixed, Sizes
+
+from .test_runtime import CASES, Guarded, run_guarded
+from .test_runtime import compiled as compiled_for
+
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+F = nn.functional
+RNG = np.random.default_rng(0)
+SHAPES = [(2, 2), (3, 5), (7, 16), (2, 17), (5, 33), (13, 100), (40, 67), (15, 14), (29, 3)]
+
+
+def compiled(build, hints, count=2):
+    """A program over `count` float32 matrices whose sizes are both open."""
+    sizes, make = Sizes(), Maker()
+    shape = tuple(map(sizes.size, hints))
+    inputs = [make.intern(Source, f"in{i}", shape, "float32", contiguous(shape), 0) for i in range(count)]
+    steps = tuple(n * 4 for n in contiguous(shape))
+    return program.compile_arrays(inputs, [build(make, *inputs)], [(shape, steps, np.dtype(np.float32))] * count)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in ("convolution", "sliced")])
+def test_no_kernel_leaves_its_buffers_at_any_size(case):
+    """Inputs and results between pages that may not be touched, the arena against one; at each size as a program for that size alone."""
+    native = compiled(CASES[case], (7, 16))
+    assert isinstance(native, SizedProgram)
+    for shape in SHAPES:
+        x, y = (RNG.normal(size=shape).astype(np.float32) for _ in range(2))
+        found = native.instance(native.table.key((x, y)))
+        needed = int(found.words[native.table.starts["arena"]])
+        arena = Guarded(np.zeros(64 + needed, np.uint8))
+        arena.array[:8].view(np.int64)[:] = needed
+        outs = [Guarded(np.full(shape, np.nan, dtype)) for _, shape, dtype in found.outputs]
+        for end in (True, False):
+            inputs = [Guarded(array, end) for array in (x, y)]
+            native._state[0] = arena.array.ctypes.data
+            try:
+                code = native._native(pool.pool().address, native._state.ctypes.data, found.address, *[g.array for g in (*inputs, *outs)])
+            finally:
+                native._state[0] = 0
+            assert code == 0
+            alone = compiled_for(CASES[case], x, y)
+            wanted = run_guarded(alone, [x, y][:len(alone.inputs)], end)
+            for got, want in zip(outs, wanted):
+                np.testing.assert_allclose(got.array, want, rtol=1e-5, atol=1e-5)
+            for guard in inputs:
+                guard.release()
+        for guard in (arena, *outs):
+            guard.release()
+
+
+def test_the_arena_grows_and_is_kept():
+    native = compiled(lambda m, x, y: CASES["product"](m, CASES["rows"](m, x, y), y), (7, 16))
+    for shape in (*SHAPES, *reversed(SHAPES)):
+        x, y = (RNG.normal(size=shape).astype(np.float32) for _ in range(2))
+        e = np.exp(x - x.max(1, keepdims=True))
+        np.testing.assert_allclose(native.call(x, y)[0], e / e.sum(1, keepdims=True) @ y.T, rtol=1e-4, atol=1e-5)
+    assert native._state[0]
+
+
+def test_what_the_code_does_not_hold_for_is_refused():
+    native = compiled(lambda m, x, y: CASES["pointwise"](m, x, y), (7, 16))
+    x = RNG.normal(size=(9, 4)).astype(np.float32)
+    np.testing.assert_allclose(native.call(x, x)[0], np.exp(x) + x, rtol=1e-5, atol=1e-6)
+    for bad in ((x, x[:5]), (x[:1], x[:1]), (x[:0], x[:0]), (x[0], x[0]), (x.astype(np.float64), x), (x, None), (1, 2)):
+        with pytest.raises(Misfit):
+            native.call(*bad)
+    np.testing.assert_allclose(native.call(np.asfortranarray(x), x[:, ::-1])[0], np.exp(x) + x[:, ::-1], rtol=1e-5, atol=1e-6)
+
+
+def test_relations_of_the_rules_are_checked(module):
+    gm = module(lambda g, x: g.call_method("mul", (g.call_function(torch.narrow, (x, 0, 0, 6)), 2.0)), 1)
+    next(iter(gm.graph.nodes)).meta["open_dims"] = frozenset({0})
+    run = lower(gm, [torch.randn(8, 3)])
+    for rows in (6, 7, 30):
+        x = torch.randn(rows, 3)
+        assert torch.equal(run(x), x[:6] * 2)
+    with pytest.raises(Misfit):
+        run(torch.randn(5, 3))
+
+
+def test_a_kernel_that_needs_numbers_fixes_the_symbols():
+    with pytest.raises(Fixed):
+        compiled(lambda m, x, y: CASES["convolution"](m, x, y), (7, 16))
+
+
+# -- through `compile` -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def links(monkeypatch):
+    """The programs that were linked."""
+    seen, link = [], llvm.link
+
+    def noted(*args, **kwargs):
+        seen.append(args)
+        return link(*args, **kwargs)
+
+    monkeypatch.setattr(llvm, "link", noted)
+    return seen
+
+
+W, E = torch.randn(24, 40), torch.randn(50, 24)
+MLP = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 24))
+ATTENTION = nn.MultiheadAttention(24, 4, batch_first=True)
+
+
+def heads(x):
+    return x.view(1, -1, 4, 6).transpose(1, 2)
+
+
+WHOLE = {
+    "chain": lambda x: torch.sin(x) * 2 + x.relu(),
+    "broadcast": lambda x: x + x[:, :1] * x[:1],
+    "reductions": lambda x: x.sum(0) + (x * x).mean() + x.amax(1).sum(),
+    "softmax": lambda x: x.softmax(0) + F.log_softmax(x, 1),
+    "variance": lambda x: (x - x.mean(0)) / (x.std(0) + 1) + x.var(1, keepdim=True),
+    "views": lambda x: x.view(-1, 4, 6).transpose(0, 1).reshape(4, -1).t().contiguous() + 1,
+    "slices": lambda x: torch.cat([x[1:], x[:1] * 2, x.flip(0)], 0),
+    "products": lambda x: (x @ W).sum() + x.t() @ x + (x @ x.t()).sum(),
+    "mlp": MLP,
+    "attention": lambda x: F.scaled_dot_product_attention(heads(x), heads(x) * 2, heads(x)),
+    "causal": lambda x: F.scaled_dot_product_attention(heads(x), heads(x), heads(x), is_causal=True),
+    "multihead": lambda x: ATTENTION(x[None], x[None], x[None])[0],
+    "sizes": lambda x: x * x.shape[0] + torch.arange(x.shape[0])[:, None] / x.size(0) + torch.zeros(x.shape[0], 24),
+    "expand": lambda x: x[:, None].expand(-1, 3, -1) * 2 + F.pad(x, (1, 2))[:, None, 1:-2],
+    "batch": lambda x: x.view(-1, 4, 6) @ x.view(-1, 6, 4),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "where": lambda x: torch.where(x > 0, x, x.mean(0)) + torch.tril(x @ x.t()).sum(1, keepdim=True),
+}
+ROWS = (5, 6, 2, 3, 7, 13, 16, 17, 31, 64, 97, 100, 24)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_sizes_by_two_translations(name, trained, links):
+    """The first call's sizes are numbers, the second's are open: then nothing more is compiled."""
+    function = WHOLE[name]
+    compiled = torch.compile(lambda x: function(x))
+    for rows in ROWS:
+        one, two = (torch.from_numpy(x).requires_grad_(trained) for x in [RNG.normal(size=(rows, 24)).astype(np.float32)] * 2)
+        two = two.detach().clone().requires_grad_(trained)
+        got, want = compiled(one), function(two)
+        assert got.shape == want.shape
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+        if trained:
+            g = torch.randn(want.shape)
+            got.backward(g)
+            want.backward(g)
+            torch.testing.assert_close(one.grad, two.grad, rtol=1e-3, atol=1e-3)
+    assert len(links) <= (6 if name == "slices" else 4)  # forward and backward; one row less than two is a broadcast
+
+
+STEPS = [lambda x: torch.sin(x), lambda x: x * 0.5 + 1, lambda x: x.softmax(0), lambda x: x - x.mean(1, keepdim=True), lambda x: x.t(),
+         lambda x: x @ x.t() * 0.1, lambda x: torch.cat([x, x[:1]], 0), lambda x: x[1:], lambda x: x + x.sum(0), lambda x: x.flip(0),
+         lambda x: x.reshape(-1, 2) if x.numel() % 2 == 0 else x, lambda x: x.relu(), lambda x: x / x.shape[0], lambda x: F.pad(x, (0, 1, 1, 0)),
+         lambda x: x[:, None] * x[None], lambda x: x.sum(-1) if x.ndim > 2 else x, lambda x: x.flatten()[:, None], lambda x: x.amax(1, keepdim=True) - x,
+         lambda x: torch.stack([x, x * 2]).sum(0), lambda x: x[::2] if x.shape[0] > 3 else x, lambda x: x.log_softmax(-1), lambda x: x.expand_as(x) * 2]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_chains_at_many_sizes(seed):
+    rng = np.random.default_rng(seed)
+    chosen = [STEPS[i] for i in rng.integers(0, len(STEPS), 5)]
+
+    def chain(x):
+        for step in chosen:
+            x = step(x)
+            if x.ndim > 2:
+                x = x.sum(0)
+            if x.numel() > 50_000:
+                x = x[:20, :20]
+        return x
+
+    compiled = torch.compile(chain)
+    for rows, columns in ((4, 6), (5, 6), (7, 9), (2, 3), (13, 11), (3, 17), (1, 5), (31, 2), (4, 6)):
+        x = torch.from_numpy(rng.normal(size=(rows, columns)).astype(np.float32))
+        want, got = chain(x), compiled(x)
+        assert got.shape == want.shape
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4, equal_nan=True)
+
+
+def test_numbers_that_vary_are_inputs(links):
+    compiled = torch.compile(lambda x, a, n: x * a + n / 2 + (n // 2) * a + n * n)
+    x = torch.randn(3, 4)
+    for a, n in ((0.1, 7), (0.2, 8), (-3.5, -9), (1e-30, 1000), (2.0, 5)):
+        torch.testing.assert_close(compiled(x, a, n), x * a + n / 2 + (n // 2) * a + n * n)
+    assert len(links) <= 2
+
+
+def test_numbers_promote_as_numbers(links):
+    compiled = torch.compile(lambda i, h, a: (i * a, h * a, i.sum() * a, (a * 3 + 0.1) * h))
+    i, h = torch.arange(5), torch.randn(4).half()
+    for a in (0.5, 0.1, 7.25):
+        for got, want in zip(compiled(i, h, a), (i * a, h * a, i.sum() * a, (a * 3 + 0.1) * h)):
+            assert got.dtype == want.dtype
+            torch.testing.assert_close(got, want)
+    assert len(links) <= 2
