@@ -50,6 +50,10 @@ class Uncapturable(Exception):
     """The trace met something it must not touch; the whole piece runs as ordinary Python."""
 
 
+class Fleeting(Exception):
+    """A translation that is not worth having, yet: this call runs as ordinary Python, and the next is looked at again."""
+
+
 LIBRARY = frozenset(sys.stdlib_module_names) | {"rushlight", "numpy"}
 SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 IDENTITY = (type, types.BuiltinFunctionType, ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType,

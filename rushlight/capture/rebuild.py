@@ -21,6 +21,7 @@ from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
 from .lines import with_lines
 from .loading import IDENTITY, SCALARS, Pending, Uncapturable
 from .machine import NULL, Frame, Generator
+from .shapes import Held
 from .sources import Text, iterator_place
 from .tensors import Traced
 
@@ -206,6 +207,9 @@ class Rebuild:
 
     def constant(self, value: Any, kind: type) -> str:
         return self.text.const(value)
+
+    def held(self, value: Any, kind: type) -> str:
+        return self.text.const(value.value)
 
     def function(self, value: FunctionType, kind: type) -> str:
         if id(value) not in self.tracer.made_functions:
@@ -445,7 +449,7 @@ class NATIVE:
 
 
 BUILDERS = [
-    (Generator, Rebuild.generator), (list, Rebuild.list), (tuple, Rebuild.tuple), (dict, Rebuild.dict), ((set, frozenset), Rebuild.set),
+    (Held, Rebuild.held), (Generator, Rebuild.generator), (list, Rebuild.list), (tuple, Rebuild.tuple), (dict, Rebuild.dict), ((set, frozenset), Rebuild.set),
     (collections.deque, Rebuild.deque), (slice, Rebuild.slice), (FunctionType, Rebuild.function), (CellType, Rebuild.cell),
     (MethodType, Rebuild.method), ((BuiltinFunctionType, types.MethodWrapperType), Rebuild.builtin), (functools.partial, Rebuild.partial),
     (range, Rebuild.constant), (ITERATORS, Rebuild.iterator), (DICT_KEYS, Rebuild.view), (BaseException, Rebuild.error), (super, Rebuild.super),

@@ -19,13 +19,15 @@ from . import guards as guarding
 from .attributes import find
 from .branches import CONTROL
 from .bytecode import VERSION
+from .debugger import DEBUGGERS, KIND, STOPS, place_of_stop, stop_at
 from .effects import EFFECTS, Effects, known_logger, known_stream, plain_warnings
 from .lines import history, raise_at, restore_history
-from .loading import Pending, Uncapturable
+from .loading import Fleeting, Pending, Uncapturable
 from .machine import BINARY, NULL, Break, BreakReport, Frame, Restart
 from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Cycle, Rebuild
+from .shapes import Held
 from .sources import LOADERS
 from .tensors import MODES, changes, present_modes, set_mode
 from .transforms import TRANSFORMS
@@ -50,7 +52,7 @@ class Trail:
 class Tracer(Effects):
     """The machine that captures."""
 
-    special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS}
+    special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS}
 
     def __init__(self, point: Point, policy: Any, stops: dict):
         self.point, self.stops = point, stops
@@ -86,7 +88,7 @@ class Tracer(Effects):
 
     def run_point(self, roots: list) -> Any:
         """Run the frames from the innermost outwards; the value that the outermost returns."""
-        frames = self.frames(roots)
+        frames = self.point_frames = self.frames(roots)
         self.outermost = frames[-1] if self.lazy else None
         if self.point.handled is not None:
             self.handled = self.value(self.slot(self.point.handled, roots))
@@ -211,7 +213,7 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
             except Restart as restart:
                 stops[restart.key] = restart.cause
                 continue
-            except (Uncapturable, KeyboardInterrupt, SystemExit):
+            except (Uncapturable, Fleeting, KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
                 trail = tracer.trails.get(id(error)) or Trail(error, "")
@@ -226,6 +228,11 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
             if stale is not None:
                 stops[stale.key] = stale.cause
                 continue
+            if signal is not None and signal.kind == KIND:
+                place = place_of_stop(tracer, point, signal)
+                if place is not None:
+                    stops[place] = Break("Function with a breakpoint", "it runs outside the graph")
+                    continue
             if signal is None:
                 policy.before_end(tracer)
             else:
@@ -441,6 +448,8 @@ def native_plan(tracer: Tracer, frame: Frame, ins: Any) -> tuple | None:
         else:
             return None
         function = tracer.native_callable(function)
+        if any(tracer.value(function) is one for one in DEBUGGERS):
+            return push(count + 2, "stop_at({0}, {1}, {2}, {3})", [function, Held(frame.globals), tracer.locals(frame), Held(frame.where)])
         if tracer.value(function) is range and frame.program.instructions[after].op == "GET_ITER":
             after += 1  # the iterator is state that later pieces move on; the range would be guarded
             return push(count + 2, f"iter({{0}}({', '.join(shown)}))", [function, *args])
@@ -528,7 +537,7 @@ def native_plan(tracer: Tracer, frame: Frame, ins: Any) -> tuple | None:
         return f"unpack({{0}}, {value})", stack[-1:], "many", lambda base: [
             ([*kept, *(Part(at) for at in range(value - 1, -1, -1))], after, None)]
     if op == "IMPORT_NAME":
-        return push(2, f"import_name({value!r}, {{0}}, {{1}}, {{2}})", [frame.globals, stack[-1], stack[-2]])
+        return push(2, f"import_name({value!r}, {{0}}, {{1}}, {{2}})", [Held(frame.globals), stack[-1], stack[-2]])
     if op == "LIST_EXTEND":
         kept = stack[:-1]
         return "{0}.extend({1})", [stack[-1 - value], stack[-1]], "none", lambda base: [(kept, after, None)]
@@ -563,7 +572,7 @@ def import_name(name: str, scope: dict, level_names: Any, level: Any) -> Any:
 
 
 INPLACE = {op: f"INPLACE_OPERATORS[{op!r}]" for op in ("+=", "-=", "*=", "/=", "//=", "%=", "**=", "@=", "&=", "|=", "^=", "<<=", ">>=")}
-NAMES = {"END": END, "enter": enter, "leave": leave, "unpack": unpack, "import_name": import_name, "setitem": operator.setitem,
+NAMES = {"END": END, "enter": enter, "leave": leave, "unpack": unpack, "import_name": import_name, "stop_at": stop_at, "setitem": operator.setitem,
          "delitem": operator.delitem, "history": history, "restore_history": restore_history}
 LOADERS.update(NAMES)
 LOADERS["INPLACE_OPERATORS"] = BINARY

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from ..capture.bytecode import decode
-from ..capture.loading import Uncapturable
+from ..capture.loading import Fleeting, Uncapturable
 from ..capture.machine import NULL, Frame
 from ..capture.native import Native
 from ..capture.points import Continue, FrameState, Point, Points
@@ -19,7 +19,7 @@ from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
 from .config import config, counters
-from .policy import LOGS, Early, Fleeting, Policy, Unsupported, log
+from .policy import LOGS, Early, Policy, Unsupported, log
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
 LOCK = threading.RLock()

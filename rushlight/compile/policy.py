@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-from ..capture.loading import Pending, Uncapturable, is_library
+from ..capture.loading import Fleeting, Pending, Uncapturable, is_library
 from ..capture.machine import Break, BreakReport
 from ..core.generator import default_generator
 from ..tensor import Parameter, Tensor
@@ -25,10 +25,6 @@ class Unsupported(RuntimeError):
 
 class ConstraintViolation(RuntimeError):
     """A size marked as dynamic was fixed by the code."""
-
-
-class Fleeting(Exception):
-    """A translation that is not worth having, yet: this call runs as ordinary Python."""
 
 
 class Early(Fleeting):

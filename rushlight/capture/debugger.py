@@ -1,0 +1,57 @@
+"""`breakpoint()` and `pdb.set_trace()`: the debugger stops in the user's frame.
+
+A function that reaches one runs as ordinary Python on that call, so that its own frame, locals and lines are what the
+debugger sees and steps through.  Where a break came first, the frame is gone: the debugger stops in a stand-in for it, with
+the same locals, on the same line, and later calls run as ordinary Python.  Read `place_of_stop` first.
+"""
+
+import builtins
+import pdb
+from types import CodeType
+from typing import Any
+
+from .loading import Fleeting
+from .machine import Break
+
+KIND = "Breakpoint"
+DEBUGGERS = (builtins.breakpoint, pdb.set_trace)
+
+
+def stop_here(self: Any, args: tuple, kwargs: dict) -> Any:
+    raise Break(KIND, "the debugger needs the function's own frame", "Remove the breakpoint when done.")
+
+
+def place_of_stop(tracer: Any, point: Any, signal: Break) -> tuple | None:
+    """The instruction whose callee is to run as ordinary Python: the call of the function with the breakpoint in it.
+
+    None: go on and stop in a stand-in.  The function itself: raises Fleeting.
+    """
+    frame = signal.frames[0]
+    if frame not in tracer.point_frames:
+        caller = signal.frames[1]
+        return id(caller.program), caller.pc
+    if point.function is not None:
+        raise Fleeting("a breakpoint in it")
+    start = point.points.start
+    if start is not None:  # the next call has its frame from the beginning
+        start.skipped = True
+        start.entries.clear()
+    return None
+
+
+def stop_at(function: Any, scope: dict, names: dict, where: tuple) -> Any:
+    """Call the debugger from a frame with the user's file, line, function name, globals and locals."""
+    filename, line, name = where
+    code: CodeType = compile("\n" * (line - 1) + "debugger_()", filename, "exec").replace(co_name=name, co_qualname=name)
+    before = scope.get("debugger_")
+    scope["debugger_"] = function
+    try:
+        exec(code, scope, names)
+    finally:
+        if before is None:
+            scope.pop("debugger_", None)
+        else:
+            scope["debugger_"] = before
+
+
+STOPS: dict[Any, Any] = {function: stop_here for function in DEBUGGERS}
