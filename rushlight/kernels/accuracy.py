@@ -1,11 +1,17 @@
 """Measures the mathematical functions: `python -m rushlight.kernels.accuracy [--full]` prints a table of ulp errors.
 
-float32 is compared with float64; `--full` runs every float32 value.  (Tests compare float64 with mpmath.)
+float32 is compared with float64; `--full` runs every float32 value, in machine code: a quarter of a minute to some minutes
+a function.  It keeps what is done in a file (`--state`) and goes on from there, so a sweep can be cut into portions
+(`--seconds`); `--write` puts the table into a page of the documentation.  (Tests compare float64 with mpmath.)
 """
 
 import argparse
 import ctypes
+import hashlib
+import json
 import math
+import time
+from pathlib import Path
 
 import numpy as np
 
@@ -73,21 +79,124 @@ def worst_float32(name: str, x: np.ndarray) -> tuple[float, float]:
     return float(errors[index]), float(x[index])
 
 
+CHUNK = 1 << 22
+VALUES = 1 << 32
+
+
+def sweep_function(name: str) -> object:
+    """f(first, stop) -> (largest error in ulp, results of another kind than float64's) over the float32 values with these bits.
+
+    The reference is our float64 form where float32 has one of its own, else the C library's function.
+    """
+    lanes = llvm.engine().vector_bits // 32
+    module, i64 = ir.Module(), ir.Type("i64")
+    f = module.function("sweep", "void", [("first", i64), ("stop", i64), ("out", ir.Type("ptr"))])
+    first, stop, out = f.parameters
+    narrow, wide = ir.Type("float", lanes), ir.Type("double", lanes)
+    worst, strange = f.alloca(wide), f.alloca(ir.Type("i32", lanes))
+    f.store(f.constant(wide, 0.0), worst, 64)
+    f.store(f.constant(ir.Type("i32", lanes), 0), strange, 64)
+
+    def body(i: ir.Value) -> None:
+        x = (f.splat(i.cast("trunc", "i32"), lanes) + f.iota("i32", lanes)).bitcast("float")
+        got, exact = vecmath.call(name, x), reference(name, x.cast("fpext", "double"))
+        rounded = exact.cast("fptrunc", "float")
+        finite = (abs(rounded) < math.inf) & (abs(got) < math.inf)
+        exponent = ((rounded.bitcast("i32") & 0x7F800000).lshr(23)).above(1)
+        unit = ((1023 + 150 - exponent.cast("zext", "i64")) << 52).bitcast("double")
+        error = finite.select(abs(got.cast("fpext", "double") - exact) * unit, 0.0)
+        f.store(error.above(f.load(wide, worst, 64)), worst, 64)
+        same = got.equal(rounded) | (got.is_nan() & rounded.is_nan())
+        signs = exact.equal(0.0) & ((got.bitcast("i32") ^ rounded.bitcast("i32")) < 0)
+        odd = (~(finite | same) | signs).cast("zext", "i32")
+        f.store(f.load(odd.type, strange, 64) + odd, strange, 64)
+
+    f.loop(first, stop, lanes, body)
+    f.store(f.load(wide, worst, 64), out, 8)
+    f.store(f.load(ir.Type("i32", lanes), strange, 64), f.address(out, f.i64(lanes), "double"), 4)
+    f.ret()
+    native = llvm.link(str(module), ("sweep",)).function("sweep", None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    found = np.zeros(2 * lanes)
+
+    def run(first: int, stop: int) -> tuple[float, int]:
+        native(first, stop, found.ctypes.data)
+        return float(found[:lanes].max()), int(found[lanes:].view(np.int32)[:lanes].sum())
+
+    return run
+
+
+def reference(name: str, x: ir.Value) -> ir.Value:
+    return vecmath.call(name, x) if name in vecmath.BOTH else vecmath.lane_by_lane(name, [x])
+
+
+def bits_from(start: int) -> np.ndarray:
+    return np.arange(start, start + CHUNK, dtype=np.uint64).astype(np.uint32).view(np.float32)
+
+
+def sweep(name: str, state: dict, until: float) -> bool:
+    """Go on with a function until all values are done (True) or the time is up."""
+    here = state.setdefault(name, {"next": 0, "worst": 0.0, "chunk": 0})
+    run = sweep_function(name)
+    while here["next"] < VALUES:
+        if time.monotonic() >= until:
+            return False
+        error, strange = run(here["next"], here["next"] + CHUNK)
+        if strange:
+            # Results of another kind may still be right: a float64 just above the largest float32.
+            error = max(error, worst_float32(name, bits_from(here["next"]))[0])
+        if error > here["worst"]:
+            here["worst"], here["chunk"] = error, here["next"]
+        here["next"] += CHUNK
+    if "at" not in here:
+        here["at"] = worst_float32(name, bits_from(here["chunk"]))[1]
+    return True
+
+
+def version() -> str:
+    """What results depend on: the functions' text and the target."""
+    text = Path(vecmath.__file__).read_text() + llvm.engine().cpu + llvm.engine().flags
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def load_state(path: Path) -> dict:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        found = {}
+    return found if found.get("version") == version() else {"version": version(), "functions": {}}
+
+
+def table(functions: dict) -> str:
+    rows = [f"| `{name}` | {here['worst']:.3f} | `{here['at']!r}` |" for name, here in sorted(functions.items()) if "at" in here]
+    return "\n".join(["| function | largest error, ulp | at |", "|---|---:|---|", *rows])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--functions", default=",".join(REFERENCE))
+    parser.add_argument("--seconds", type=float, default=math.inf)
+    parser.add_argument("--state", type=Path, default=Path("build/accuracy.json"))
+    parser.add_argument("--write", type=Path, help="a page with the lines <!-- accuracy --> around the table")
     options = parser.parse_args()
-    print(f"{'function':10} {'max ulp':>8}  at")
-    for name in options.functions.split(","):
-        worst = (0.0, 0.0)
-        if options.full:
-            for start in range(0, 2**32, 2**24):
-                bits = np.arange(start, start + 2**24, dtype=np.uint64).astype(np.uint32)
-                worst = max(worst, worst_float32(name, bits.view(np.float32)))
-        else:
-            worst = worst_float32(name, float32_sample(400_000))
-        print(f"{name:10} {worst[0]:8.3f}  {worst[1]!r}", flush=True)
+    names, state = options.functions.split(","), load_state(options.state)
+    until = time.monotonic() + options.seconds
+    for name in names:
+        if not options.full:
+            error, at = worst_float32(name, float32_sample(400_000))
+            print(f"{name:10} {error:8.3f}  {at!r}", flush=True)
+            continue
+        done = sweep(name, state["functions"], until)
+        options.state.parent.mkdir(parents=True, exist_ok=True)
+        options.state.write_text(json.dumps(state))
+        here = state["functions"][name]
+        print(f"{name:10} {here['worst']:8.3f}  {here['at'] if done else 'after %.1f %%' % (100 * here['next'] / VALUES)!r}", flush=True)
+        if not done:
+            break
+    if options.write:
+        before, _, after = options.write.read_text().split("<!-- accuracy -->\n")
+        page = f"{before}<!-- accuracy -->\n{table(state['functions'])}\n<!-- accuracy -->\n{after}"
+        options.write.write_text(page)
 
 
 if __name__ == "__main__":

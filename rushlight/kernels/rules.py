@@ -358,8 +358,7 @@ def gelu(make: Maker, input: Array, approximate: str = "none") -> Array:
         cube = make.point("mul", make.point("mul", x, x), x)
         inner = make.point("mul", make.point("add", x, make.point("mul", cube, 0.044715)), math.sqrt(2 / math.pi))
         return make.point("mul", make.point("mul", x, 0.5), make.point("add", make.float_point("tanh", inner), 1))
-    share = make.point("add", make.float_point("erf", make.point("mul", x, math.sqrt(0.5))), 1)
-    return make.point("mul", make.point("mul", x, 0.5), share)
+    return make.point("mul", x, make.float_point("normal_cdf", x))
 
 
 @rule("leaky_relu")

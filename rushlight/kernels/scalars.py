@@ -128,12 +128,19 @@ TABLE: dict[str, Scalar] = {
 }
 NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
                "atanh": "arctanh", "atan2": "arctan2", "pow": "power"}
+
+
+def np_normal_cdf(x: Any) -> Any:
+    return (1 + np.vectorize(math.erf, otypes=[float])(x * math.sqrt(0.5))) / 2
+
+
 def np_gelu_slope(x: Any) -> Any:
-    return (1 + np.vectorize(math.erf, otypes=[float])(x * math.sqrt(0.5))) / 2 + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return np_normal_cdf(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
+TABLE["normal_cdf"] = Scalar(mathematics("normal_cdf"), np_normal_cdf, 20)
 TABLE["gelu_slope"] = Scalar(mathematics("gelu_slope"), np_gelu_slope, 30)
-for _name in sorted(vecmath.NAMES - {"fmod", "sigmoid", "cbrt", "gelu_slope"}):
+for _name in sorted(vecmath.NAMES - {"fmod", "sigmoid", "cbrt", "gelu_slope", "normal_cdf"}):
     _function = getattr(np, NUMPY_NAMES.get(_name, _name), None)
     if _function is None:
         _function = np.vectorize(getattr(math, _name), otypes=[float])

@@ -33,7 +33,7 @@ LOG_FLOAT = (0.0697162076830864, -0.11479748785495758, 0.1168542355298996, -0.12
              -0.1666780263185501, 0.20000715553760529, -0.2499999701976776, 0.3333333134651184)
 LOG_DOUBLE = (0.14630036854267117, 0.1533061685813288, 0.18182922527146983, 0.22222210674049558, 0.2857142862881216,
               0.3999999999989322, 0.666666666666667)
-SIN = {"float": (-2.4079236382590352e-08, 2.753642320385552e-06, -0.00019841085304506123, 0.00833333283662796,
+SIN = {"float": (-2.5502593814508145e-08, 2.7627049803413684e-06, -0.00019843093468807638, 0.008333350531756878,
                  -0.1666666716337204),
        "double": (-8.005858059980551e-18, 2.810466816590253e-15, -7.647139048550473e-13, 1.605904347799452e-10,
                   -2.505210838237619e-08, 2.7557319223971175e-06, -0.00019841269841269806, 0.008333333333333333,
@@ -51,15 +51,17 @@ ERF = {"float": (7.875874871388078e-05, -0.000801686430349946, 0.005189087241888
                   1.6461000484121368e-06, -1.4925595266831182e-05, 0.0001205533111164271, -0.000854832698083379,
                   0.0052239776248180145, -0.026866170645076792, 0.11283791670954879, -0.3761263890318375,
                   0.12837916709551256)}
-# float32: log2(erfc(x)) in x - 2.5, and 2**f; float64: erfc(x) exp(x^2) in t = (x - 2.5) / (x + 2.5)
-LOG2_ERFC = (2.364053898418206e-06, -1.9209051970392466e-05, 0.00011149745841976255, -0.0006061098538339138, 0.003123888513073325,
-             -0.015665562823414803, -1.3617507219314575, -7.722285747528076, -11.262853622436523)
+# float32: log2(erfc(x)) in x - 2.5 for 1 <= x <= 4, and 2**f; float64: erfc(x) exp(x^2) in t = (x - 2.5) / (x + 2.5)
+LOG2_ERFC = (0.0002672531991265714, -0.000227802200242877, 0.0035395172890275717, -0.015469763427972794, -1.3617430925369263,
+             -7.722306251525879, -11.262857437133789)
 EXP2_SHORT = (0.00015461444854736328, 0.0013400427997112274, 0.009618056938052177, 0.05550327152013779, 0.24022650718688965,
               0.6931471824645996, 1.0)
-# erfc(x) exp(x^2) in x - 2.5, float32
-ERFCX = (1.6400367712776642e-06, -6.402252438419964e-06, 1.4549545085174032e-05, -5.3517273045144975e-05, 0.0002125527389580384,
-         -0.0007390905520878732, 0.0024663459043949842, -0.007999301888048649, 0.02493809349834919, -0.0743476077914238,
-         0.21080636978149414)
+# float32, of the normal distribution's tail q(x) = erfc(x / sqrt 2) / 2: log2(q) in x - 2.5, up to 14; q exp(x^2 / 2) in x - 2, up to 6
+LOG2_TAIL = (-1.0840841468962026e-06, -1.2241553122294135e-06, 6.240762741072103e-05, -0.00015996064757928252, 0.0017029551090672612,
+             -0.01033767033368349, -0.6572293639183044, -4.072381496429443, -7.331268310546875)
+SCALED_TAIL = (-3.1557451052321994e-07, 7.665845487281331e-07, -1.495792822936437e-08, 8.840749615046661e-06, -4.4305550545686856e-05,
+               0.00014208357606548816, -0.0005415332852862775, 0.001983173657208681, -0.006706874817609787, 0.021309908479452133,
+               -0.06273838132619858, 0.16810211539268494)
 ERFC = {"double": (7.128369744101394e-08, 3.4415685933368833e-07, 7.651113289601767e-08, -1.8019756901272904e-06,
                    -2.297743185563478e-06, 7.552584904662435e-06, 1.8614399214652582e-05, -3.4182236556385346e-05,
                    -0.00012887716606795616, 0.0002283803787666349, 0.0008759154498654104, -0.0026423659642906324,
@@ -408,34 +410,36 @@ def erf(x: Value) -> Value:
     near = x.fma((x * x).polynomial(*ERF[kind]), x)
     if kind == "float":
         # The power of two needs no care: its argument lies between -27 and -2, and NaN comes through.
-        exponent = (size - 2.5).polynomial(*LOG2_ERFC)
-        shifted = exponent + MAGIC[kind]
-        f = exponent - (shifted - MAGIC[kind])
-        scale = ((shifted.bitcast("i32") << 23) + (127 << 23)).bitcast("float")
-        far = (-f.polynomial(*EXP2_SHORT)).fma(scale, 1.0)
+        far = 1.0 - exp2_short((size - 2.5).polynomial(*LOG2_ERFC))
     else:
         t = (size - 2.5) / (size + 2.5)
         far = 1.0 - exp(-(size * size)) * t.polynomial(*ERFC[kind])
     return (size < 1.0).select(near, far.copysign(x))
 
 
+def exp2_short(x: Value) -> Value:
+    """2**x for float32 x of -127 (which gives 0) to 126, NaN kept."""
+    shifted = x + MAGIC["float"]
+    f = x - (shifted - MAGIC["float"])
+    return f.polynomial(*EXP2_SHORT) * ((shifted.bitcast("i32") << 23) + (127 << 23)).bitcast("float")
+
+
+def normal_cdf(x: Value) -> Value:
+    """The normal distribution function, to about 2 ** -24 (float32) of 1: what gelu multiplies by."""
+    if x.type.element != "float":
+        return (erf(x * 0.7071067811865476) + 1.0) * 0.5
+    tail = exp2_short((abs(x).below(14.0) - 2.5).polynomial(*LOG2_TAIL).above(-127.0))
+    return (x < 0.0).select(tail, 1.0 - tail)
+
+
 def gelu_slope(x: Value) -> Value:
-    """The derivative of x * cdf(x), cdf the normal distribution: one exponential serves both erf and the density."""
+    """The derivative of x * cdf(x), cdf the normal distribution: one exponential serves both the tail and the density."""
     kind = x.type.element
     if kind != "float":
-        u = x * 0.7071067811865476
-        return (erf(u) + 1.0) * 0.5 + x * exp(x * x * -0.5) * 0.3989422804014327
-    u = x * 0.7071067811865476
-    size = abs(u).below(4.0)
-    exponent = (x * x * (-0.5 * LOG2E)).above(-126.0)
-    shifted = exponent + MAGIC[kind]
-    f = exponent - (shifted - MAGIC[kind])
-    scale = ((shifted.bitcast("i32") << 23) + (127 << 23)).bitcast("float")
-    density = f.polynomial(*EXP2_SHORT) * scale
-    near = u.fma((u * u).polynomial(*ERF[kind]), u)
-    far = (-density).fma((size - 2.5).polynomial(*ERFCX), 1.0).copysign(x)
-    share = (size < 1.0).select(near, far)
-    return (x * density).fma(0.3989422804014327, share.fma(0.5, 0.5))
+        return normal_cdf(x) + x * exp(x * x * -0.5) * 0.3989422804014327
+    density = exp2_short((x * x * (-0.5 * LOG2E)).above(-127.0))
+    tail = density * (abs(x).below(6.0) - 2.0).polynomial(*SCALED_TAIL)
+    return (x * density).fma(0.3989422804014327, (x < 0.0).select(tail, 1.0 - tail))
 
 
 def atan_positive(size: Value) -> Value:
@@ -534,7 +538,7 @@ def power(x: Value, y: Value) -> Value:
 # Functions with float32 and float64 forms, and those whose only form is good for double arguments that came from
 # floats (they would overflow or lose too many bits for true doubles, which go to the C library).
 BOTH = {"exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "sin": sin, "cos": cos, "tanh": tanh, "sigmoid": sigmoid,
-        "erf": erf, "gelu_slope": gelu_slope}
+        "erf": erf, "gelu_slope": gelu_slope, "normal_cdf": normal_cdf}
 DOUBLE = {"atan": atan, "asin": asin, "acos": acos, "atan2": atan2}
 THROUGH_DOUBLE = {"tan": tan, "exp2": exp2, "log2": log2, "log10": log10, "sinh": sinh, "cosh": cosh, "asinh": asinh,
                   "acosh": acosh, "atanh": atanh, "pow": power}
