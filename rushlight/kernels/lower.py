@@ -344,11 +344,11 @@ class Program:
             value = segment.values[node]
             leaves = value if isinstance(value, tuple) else (value,)
             for leaf in leaves:
-                if leaf not in arrays:
+                if leaf is not None and leaf not in arrays:
                     arrays.append(leaf)
             if not isinstance(value, tuple):
                 orders.setdefault(arrays.index(value), memory_order(node.meta.get("val"), value.shape))
-            place[node] = tuple(arrays.index(leaf) for leaf in leaves) if isinstance(value, tuple) else arrays.index(value)
+            place[node] = tuple(None if leaf is None else arrays.index(leaf) for leaf in leaves) if isinstance(value, tuple) else arrays.index(value)
         kinds = [dtypes.BY_NAME[a.dtype] for a in arrays]
         orders = {i: order for i, order in orders.items() if order is not None}
         arrays = [segment.make.permute(a, orders[i]) if i in orders else a for i, a in enumerate(arrays)]
@@ -442,7 +442,9 @@ class Program:
             outs = native.call(*[as_array(env[node]) for node in inputs])
             seen: set[int] = set()
 
-            def tensor(i: int) -> Tensor:
+            def tensor(i: int | None) -> Tensor | None:
+                if i is None:
+                    return None
                 array = outs[i].copy() if i in seen else outs[i]
                 seen.add(i)
                 return wrap(array, kinds[i])

@@ -207,3 +207,12 @@ def test_numbers_promote_as_numbers(links):
             assert got.dtype == want.dtype
             torch.testing.assert_close(got, want)
     assert len(links) <= 2
+
+
+def test_attention_over_lengths(links):
+    compiled = torch.compile(lambda x: ATTENTION(x, x, x, need_weights=False)[0])
+    with torch.no_grad():
+        for length in (5, 6, 2, 9, 33, 60):
+            x = torch.randn(3, length, 24)
+            torch.testing.assert_close(compiled(x), ATTENTION(x, x, x, need_weights=False)[0], rtol=1e-4, atol=1e-5)
+    assert len(links) == 2
