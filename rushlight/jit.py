@@ -3,11 +3,13 @@ from typing import Final
 
 from .export import jit_compiled  # noqa: F401 (tells capture about the types below)
 from .export.jit_archive import load, save
+from .export.jit_check import UnsupportedNodeError
 from .export.jit_language import NotSupportedError
 from .export.jit_module import ScriptFunction, ScriptModule
 from .export.jit_module import ScriptModule as RecursiveScriptModule
 from .export.jit_module import TracedModule as TopLevelTracedModule
 from .export.jit_script import (
+    Error,
     Future,
     annotate,
     export,
@@ -27,10 +29,6 @@ from .export.jit_trace import trace_module_methods as trace_module
 Attribute = annotate
 
 
-class Error(RuntimeError):
-    """PyTorch's error of scripted code; ours raises what the code raises."""
-
-
 def is_tracing() -> bool:
     """Whether the running code is being traced; traced code itself sees True."""
     return False
@@ -46,5 +44,5 @@ def set_fusion_strategy(strategy: list) -> list:
 
 
 __all__ = ["Error", "Final", "Future", "NotSupportedError", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "TracerWarning",
-           "TracingCheckError", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing", "load", "optimize_for_inference", "save",
+           "TracingCheckError", "UnsupportedNodeError", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing", "load", "optimize_for_inference", "save",
            "script", "script_if_tracing", "trace", "trace_module", "unused", "wait"]

@@ -140,6 +140,8 @@ def load(f: Any, map_location: Any = None, _extra_files: dict | None = None, _re
     Raises FormatError for a file that is damaged, hostile or of another kind.
     """
     deprecated("torch.jit.load")
+    if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
+        raise ValueError(f"The provided filename {f} does not exist")
     with Source(f) as source:
         found = Archive(source)
         if SCRIPT not in found.records:
@@ -211,6 +213,9 @@ class LoadedModule(ScriptModule):
         if name in methods:
             return lambda *args, **kwargs: self.__dict__["_machine"].call(methods[name], (self, *args), kwargs)
         return super().__getattr__(name)
+
+
+LoadedModule.__name__ = "RecursiveScriptModule"  # PyTorch's name of the type
 
 
 def module_of(tree: Any, tensors: dict, made: dict, machine: Machine, depth: int) -> Module:

@@ -8,28 +8,35 @@ Read `Translator` for source -> tree and `Machine.call` for tree -> values.
 import ast
 import builtins
 import inspect
+import re
+import string
 import textwrap
 import types
 from collections.abc import Callable
 from typing import Any
 
+from ..core import modes
+from ..nn.container import ModuleDict
+from ..nn.container_parameters import ParameterDict
 from ..nn.module import Module
 from ..tensor import Tensor
 from . import targets
 from .encode import decode, encode, identifier, need
 
-STATEMENTS = frozenset("Expr Assign AugAssign AnnAssign Return If While For Break Continue Pass Assert Raise".split())
+STATEMENTS = frozenset("Expr Assign AugAssign AnnAssign Return If While For Break Continue Pass Assert Raise Delete With".split())
 EXPRESSIONS = frozenset("Name Constant BinOp UnaryOp BoolOp Compare Call Attribute Subscript Slice Tuple List Dict IfExp ListComp "
                         "DictComp comprehension JoinedStr FormattedValue keyword Starred".split())
 OPERATORS = frozenset("Add Sub Mult Div FloorDiv Mod Pow MatMult BitAnd BitOr BitXor LShift RShift USub UAdd Not Invert And Or Eq NotEq Lt "
                       "LtE Gt GtE Is IsNot In NotIn".split())
 BUILTINS = {name: getattr(builtins, name) for name in (
     "len range int float bool str abs min max sum zip enumerate print isinstance list tuple dict sorted round reversed any all divmod").split()}
+TYPES = {"Tensor": Tensor, "int": int, "float": float, "bool": bool, "str": str, "list": list, "tuple": tuple, "dict": dict, "NoneType": type(None)}
 ERRORS = {name: getattr(builtins, name) for name in "Exception RuntimeError ValueError TypeError IndexError KeyError AssertionError NotImplementedError".split()}
 METHODS: dict[type, frozenset] = {
     list: frozenset("append extend pop insert remove clear index count reverse sort copy".split()),
     dict: frozenset("keys values items get pop update setdefault clear copy".split()),
-    str: frozenset("join split upper lower strip lstrip rstrip startswith endswith replace count find".split()),
+    str: frozenset("join split upper lower strip lstrip rstrip startswith endswith replace count find format title capitalize isdigit isalpha isalnum islower "
+                   "isupper isspace swapcase splitlines rsplit partition rpartition rfind index".split()),
     tuple: frozenset(("index", "count"))}
 FACTS = frozenset("shape dtype device ndim requires_grad is_leaf grad T mT H mH real imag data".split())
 VALUES = frozenset(("item", "tolist"))
@@ -38,6 +45,26 @@ LIMIT = 300  # calls nested
 
 class NotSupportedError(RuntimeError):
     """The code uses what a saved script has no place for."""
+
+
+class Error(Exception):
+    """What scripted code itself raises, as PyTorch wraps it; here it is of the raised class too."""
+
+
+def failed(error: Exception) -> Exception:
+    """The error as PyTorch shows it."""
+    kind = type(error)
+    made = type("Error", (Error, kind), {"__module__": "torch.jit"})
+    lines = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("rushlight"):
+            lines.append(f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}')
+        trace = trace.tb_next
+    text = "\n".join(["The following operation failed in the TorchScript interpreter.", "Traceback of TorchScript (most recent call last):", *lines,
+                      f"builtins.{kind.__name__}: {error}"])
+    return made(text)
 
 
 # -- source to tree ------------------------------------------------------------------------------------------------------
@@ -83,8 +110,23 @@ class Scope:
         self.translator, self.function, self.source = translator, function, source
         closure = inspect.getclosurevars(function) if function.__closure__ else None
         self.outside = {**function.__globals__, **(closure.nonlocals if closure else {})}
+        tree = ast.parse(source)
+        self.aliases = self.modules(tree)
         self.local = {*names, *function.__code__.co_varnames, *(name for code in function.__code__.co_consts if isinstance(code, types.CodeType)
-                                                                for name in code.co_varnames)}
+                                                                for name in code.co_varnames)} - set(self.aliases)
+        self.outside.update(self.aliases)
+
+    def modules(self, tree: Any) -> dict[str, Any]:
+        """Variables that only name a module of ours, as in `F = torch.nn.functional`: they are what they name."""
+        stored: dict[str, list] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                stored.setdefault(node.id, [])
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                stored.setdefault(node.targets[0].id, []).append(node.value)
+        self.local: set[str] = set(stored)
+        found = {name: self.outer(values[0])[1] for name, values in stored.items() if len(values) == 1}
+        return {name: value for name, value in found.items() if isinstance(value, types.ModuleType)}
 
     def refuse(self, node: Any, what: str) -> NotSupportedError:
         line = getattr(node, "lineno", 1)
@@ -121,14 +163,34 @@ class Scope:
                 return {"_": "Value", "value": True}
             if name == "annotate" and len(node.args) == 2:
                 return self.tree(node.args[1])
-            if name == "isinstance":
-                raise self.refuse(node, "isinstance")
+            if value is isinstance and len(node.args) == 2 and not node.keywords:
+                return {"_": "IsInstance", "value": self.tree(node.args[0]), "names": self.type_names(node.args[1])}
         if kind in OPERATORS:
             return kind
+        if kind == "Assign" and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self.aliases:
+            return {"_": "Pass"}
+        if kind == "With":
+            return self.grad_mode(node)
         if kind not in STATEMENTS and kind not in EXPRESSIONS:
             raise self.refuse(node, f"{kind} is not supported")
         return {"_": kind, **{field: self.tree(getattr(node, field)) for field in node._fields
                               if field not in ("ctx", "type_comment", "annotation", "is_async", "kind", "simple")}}
+
+    def type_names(self, node: Any) -> list[str]:
+        parts = node.elts if isinstance(node, ast.Tuple) else [node]
+        values = [self.outer(part)[1] for part in parts]
+        names = [next((name for name, kind in TYPES.items() if kind is value), None) for value in values]
+        if not all(names):
+            raise self.refuse(node, "isinstance of such a type")
+        return names  # type: ignore[return-value]
+
+    def grad_mode(self, node: ast.With) -> dict:
+        """`with torch.no_grad():` and `with torch.enable_grad():`; nothing else has a place."""
+        call = node.items[0].context_expr
+        value = self.outer(call.func)[1] if isinstance(call, ast.Call) and not call.args and not call.keywords else None
+        if len(node.items) != 1 or node.items[0].optional_vars is not None or value not in (modes.no_grad, modes.enable_grad):
+            raise self.refuse(node, "With is not supported")
+        return {"_": "GradMode", "enabled": value is modes.enable_grad, "body": self.tree(node.body)}
 
     def outer(self, node: Any) -> tuple[bool, Any]:
         """Whether an expression names something from outside the function, and what."""
@@ -172,7 +234,7 @@ SHAPES: dict[str, tuple] = {
     "Subscript": ("value", "slice"), "Slice": ("lower", "upper", "step"), "Tuple": ("elts",), "List": ("elts",), "Dict": ("keys", "values"),
     "IfExp": ("test", "body", "orelse"), "ListComp": ("elt", "generators"), "DictComp": ("key", "value", "generators"),
     "comprehension": ("target", "iter", "ifs"), "JoinedStr": ("values",), "FormattedValue": ("value", "conversion", "format_spec"),
-    "keyword": ("arg", "value"), "Starred": ("value",), "Op": ("name",), "Builtin": ("name",), "Error": ("name",), "Function": ("number",)}
+    "keyword": ("arg", "value"), "Starred": ("value",), "Delete": ("targets",), "GradMode": ("enabled", "body"), "IsInstance": ("value", "names"), "Op": ("name",), "Builtin": ("name",), "Error": ("name",), "Function": ("number",)}
 
 
 def check_functions(functions: Any) -> list[dict]:
@@ -208,6 +270,12 @@ def check_node(node: Any, count: int, depth: int) -> None:
     if kind in ("Builtin", "Error"):
         need(node["name"] in (BUILTINS if kind == "Builtin" else ERRORS), f"a known builtin, not {str(node['name'])[:60]!r}")
         return
+    if kind == "IsInstance":
+        need(type(node["names"]) is list and node["names"] and all(type(name) is str and name in TYPES for name in node["names"]), "types by name")
+        return check_node(node["value"], count, depth + 1)
+    if kind == "GradMode":
+        need(type(node["enabled"]) is bool, "a grad mode")
+        return check_node(node["body"], count, depth + 1)
     if kind == "Function":
         need(type(node["number"]) is int and 0 <= node["number"] < count, "a function by its number")
         return
@@ -241,18 +309,20 @@ class Machine:
     def __init__(self, functions: list[dict]):
         self.functions = functions
         self.depth = 0
+        self.raised: Exception | None = None  # by a raise or assert of the code
 
     def call(self, number: int, args: tuple, kwargs: dict) -> Any:
         function = self.functions[number]
         names = function["names"]
         given = dict(zip(names, args))
         if len(args) > len(names) or any(name in given or name not in names for name in kwargs):
-            raise TypeError(f"{function['name']}() was given other arguments than ({', '.join(names)})")
+            raise RuntimeError(f"{function['name']}() expected at most {len(names)} argument(s) but received {len(args) + len(kwargs)} argument(s). "
+                               f"Declaration: {function['name']}({', '.join(names)})")
         given.update(kwargs)
         for name in names:
             if name not in given:
                 if name not in function["defaults"]:
-                    raise TypeError(f"{function['name']}() is missing value for argument '{name}'")
+                    raise RuntimeError(f"{function['name']}() is missing value for argument '{name}'. Declaration: {function['name']}({', '.join(names)})")
                 given[name] = decode(function["defaults"][name], {})
         self.depth += 1
         try:
@@ -261,6 +331,10 @@ class Machine:
             self.body(function["body"], given)
         except Leave as leave:
             return leave.value
+        except Exception as error:
+            if self.depth > 1 or error is not self.raised:
+                raise
+            raise failed(error) from None
         finally:
             self.depth -= 1
         return None
@@ -327,11 +401,26 @@ class Machine:
 
     def do_Assert(self, node: dict, scope: dict) -> None:
         if not self.value(node["test"], scope):
-            raise AssertionError(*(() if node["msg"] is None else (self.value(node["msg"], scope),)))
+            self.raised = AssertionError(*(() if node["msg"] is None else (self.value(node["msg"], scope),)))
+            raise self.raised
 
     def do_Raise(self, node: dict, scope: dict) -> None:
         error = self.value(node["exc"], scope) if node["exc"] is not None else RuntimeError("No active exception to reraise")
-        raise error() if isinstance(error, type) else error
+        self.raised = error() if isinstance(error, type) else error
+        raise self.raised
+
+    def do_Delete(self, node: dict, scope: dict) -> None:
+        for target in node["targets"]:
+            if target["_"] == "Name":
+                scope.pop(target["id"], None)
+            elif target["_"] == "Subscript":
+                del self.container(target["value"], scope)[self.value(target["slice"], scope)]
+            else:
+                raise NotSupportedError(f"a script may not delete a {target['_']}")
+
+    def do_GradMode(self, node: dict, scope: dict) -> None:
+        with modes.enable_grad() if node["enabled"] else modes.no_grad():
+            self.body(node["body"], scope)
 
     def assign(self, target: dict, value: Any, scope: dict) -> None:
         kind = target["_"]
@@ -389,6 +478,9 @@ class Machine:
 
     def get_Builtin(self, node: dict, scope: dict) -> Any:
         return BUILTINS[node["name"]]
+
+    def get_IsInstance(self, node: dict, scope: dict) -> Any:
+        return isinstance(self.value(node["value"], scope), tuple(TYPES[name] for name in node["names"]))
 
     def get_Error(self, node: dict, scope: dict) -> Any:
         return ERRORS[node["name"]]
@@ -470,17 +562,26 @@ class Machine:
         owner, name = self.value(node["value"], scope), node["attr"]
         if isinstance(owner, Tensor) and (name in FACTS or name in VALUES or targets.find_method(name)):
             return getattr(owner, name)
-        if isinstance(owner, Module) and not name.startswith("_") and name in readable(owner):
+        if isinstance(owner, Module) and not name.startswith("_") and (name in readable(owner) or isinstance(owner, (ModuleDict, ParameterDict)) and name in (
+                "keys", "values", "items")):
             return getattr(owner, name)
         for kind, methods in METHODS.items():
             if type(owner) is kind and name in methods:
-                return getattr(owner, name)
+                return plainly_formatted(owner) if kind is str and name == "format" else getattr(owner, name)
         raise NotSupportedError(f"a script may not read the attribute {name!r} of a {type(owner).__name__}")
 
     def get_Call(self, node: dict, scope: dict) -> Any:
         function = self.value(node["func"], scope)
         keywords = {item["arg"]: self.value(item["value"], scope) for item in node["keywords"]}
         return function(*self.values(node["args"], scope), **keywords)
+
+
+def plainly_formatted(text: str) -> Callable:
+    """`text.format` without attributes, items and widths, by which a file could read or fill memory."""
+    for _, field, spec, _ in string.Formatter().parse(text):
+        if field is not None and not (field == "" or field.isidentifier() or field.isdigit()) or spec and any(part.isdigit() and len(part) > 3 for part in re.split(r"\D", spec)):
+            raise NotSupportedError(f"a script may not format {text[:60]!r}")
+    return text.format
 
 
 OPERATIONS_OF = {name: targets.find("operator." + plain) for name, plain in BINARY.items()}

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..nn.module import Module
-from .jit_language import Machine, NotSupportedError, Translator
+from .jit_check import check
+from .jit_language import Error, Machine, NotSupportedError, Translator, failed
 from .jit_module import ScriptFunction, ScriptModule, deprecated, scripting
 
 
@@ -53,8 +54,47 @@ def as_script(function: Callable, args: tuple, kwargs: dict) -> Any:
     scripting.now = True
     try:
         return function(*args, **kwargs)
+    except TypeError as error:
+        text = None if before else other_arguments(function, args, kwargs)
+        if text is None:
+            raise
+        raise RuntimeError(text) from error
+    except Exception as error:
+        if before or not raised_by_user(error):
+            raise
+        raise failed(error) from error
     finally:
         scripting.now = before
+
+
+def other_arguments(function: Callable, args: tuple, kwargs: dict) -> str | None:
+    """What is wrong with the arguments, in PyTorch's words; None if they fit."""
+    module = getattr(function, "__self__", None)
+    original = function if module is None else type(module).forward
+    signature = inspect.signature(original)
+    given = args if module is None else (module, *args)
+    try:
+        signature.bind(*given, **kwargs)
+        return None
+    except TypeError:
+        pass
+    declared = f"Declaration: {original.__name__}({', '.join(map(str, signature.parameters.values()))})"
+    if len(given) > len(signature.parameters):
+        return f"{original.__name__}() expected at most {len(signature.parameters)} argument(s) but received {len(given) + len(kwargs)} argument(s). {declared}"
+    names = list(signature.parameters)
+    missing = [name for name in names[len(given):] if name not in kwargs and signature.parameters[name].default is inspect.Parameter.empty]
+    if missing:
+        return f"{original.__name__}() is missing value for argument '{missing[0]}'. {declared}"
+    return f"Unknown keyword argument '{next(name for name in kwargs if name not in names[len(given):])}' for operator '{original.__name__}'. {declared}"
+
+
+def raised_by_user(error: Exception) -> bool:
+    """Whether a raise or assert of the scripted code raised it, not an op."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("rushlight") and not isinstance(error, Error) and (
+        getattr(type(error), "__module__", "") == "builtins") and not trace.tb_frame.f_code.co_filename.startswith("<")
 
 
 def is_scripting() -> bool:
@@ -125,6 +165,18 @@ def script_module(module: Module, memo: dict) -> Module:
     return made
 
 
+def check_module(module: Module) -> None:
+    """Refuse modules whose forward, or a method marked with `jit.export`, cannot be scripted."""
+    for part in module.modules():
+        kind = type(part)
+        if isinstance(part, ScriptModule) or kind.__module__.startswith("rushlight."):
+            continue
+        for name in methods_of(kind):
+            method = getattr(kind, name)
+            if name == "forward" or getattr(method, "_rushlight_jit", None) == "export":
+                check(method, owner=part)
+
+
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
     """Script a function or a module: branches and loops are kept, and it can be saved without its source.
 
@@ -143,6 +195,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
     if isinstance(obj, (ScriptModule, ScriptFunction)):
         return obj
     if isinstance(obj, Module):
+        check_module(obj)
         return script_module(obj, {})
     if inspect.isclass(obj):
         return obj  # a class used by scripts stays the class it is
@@ -152,6 +205,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
             raise RuntimeError(f"Expected a single top-level function: {code.co_filename}:{code.co_firstlineno}")
         if code.co_flags & 0x0C:
             raise NotSupportedError("Compiled functions can't take variable number of arguments or use keyword-only arguments with defaults")
+        check(obj)
         return ScriptedFunction(obj)
     raise TypeError(f"jit.script expects a function, a module or a class, got {type(obj).__name__}: a {obj!r} cannot be scripted")
 
@@ -221,4 +275,4 @@ def wait(future: Future) -> Any:
     return future.wait()
 
 
-__all__ = ["LoadedFunction", "ScriptedFunction", "ScriptedModule", "Translator", "is_scripting", "script"]
+__all__ = ["Error", "LoadedFunction", "ScriptedFunction", "ScriptedModule", "Translator", "is_scripting", "script"]
