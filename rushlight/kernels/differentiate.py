@@ -24,6 +24,7 @@ from .arrays import Array, External, Given, Number, Pad, Point, Reduce, Reshape,
 from .make import Maker, Unsupported
 from .rules_primitive import Note, Symbol, apply, bare, body
 from .sharing import overlapping
+from .simplify import joined_products
 from .sized import chosen
 from .sizes import is_open, same
 
@@ -115,7 +116,8 @@ def backward(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: lis
                         sums.add(item, g)
             else:
                 sums.add(value, result)
-    return [None if sums.of(symbol) is None else sums.of(symbol).array for symbol in wanted]
+    found = [sums.of(symbol) for symbol in wanted]
+    return [None if g is None else joined_products(make, g.array) for g in found]
 
 
 def leaves(value: Any) -> list[Symbol]:

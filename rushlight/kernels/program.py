@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import dtypes
-from . import attention, conv, externals, fuse, llvm, matmul, runtime, scalars, scatter, schedule, sized  # noqa: F401 (some only enter EMIT)
+from . import attention, conv, externals, fuse, llvm, matmul, runtime, scalars, scatter, schedule, simplify, sized  # noqa: F401 (some only enter EMIT)
 from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module
@@ -96,6 +96,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     """
     # A program never hands out its inputs: what is one is copied.
     outputs = [Point(f"cast_{a.dtype}", (a,), a.shape, a.dtype) if isinstance(a, Source) else a for a in outputs]
+    outputs = simplify.flattened(outputs)
     planner = fuse.plan(outputs)
     targets = {outputs[i]: name for i, name in (updates or {}).items()}
     turns = schedule.order(planner, targets)

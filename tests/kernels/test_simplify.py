@@ -1,0 +1,69 @@
+"""Each rewrite: the steps before and after, and equal results on random inputs."""
+import numpy as np
+import pytest
+
+from rushlight.kernels import llvm
+from rushlight.kernels.arrays import External, Point, Reshape, Source, contiguous
+from rushlight.kernels.make import Maker
+from rushlight.kernels.rules_contraction import product
+from rushlight.kernels.simplify import flattened, joined_products
+
+from .test_runtime import RNG, compiled
+
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+
+
+def total(make, lefts, rights, extra):
+    found = extra
+    for a, b in zip(lefts, rights):
+        found = make.raw("add", [found, product(make, make.permute(a, [1, 0]), b)], "float32")
+    return found
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_sum_of_products_is_one_product(turned):
+    count = 9
+    arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in [(5, 7)] * count + [(5, 11)] * count + [(7, 11)]]
+
+    def build(make, *inputs):
+        sum_ = total(make, inputs[:count], inputs[count:2 * count], inputs[-1])
+        return joined_products(make, make.permute(sum_, [1, 0]) if turned else sum_)
+
+    native = compiled(build, *arrays)
+    products = [step.note for step in native.stages.steps if "matmul blocks" in step.note]
+    assert products == ["matmul blocks: [7, 45] x [45, 11] -> [7, 11]"]
+    want = sum(a.T @ b for a, b in zip(arrays[:count], arrays[count:2 * count])) + arrays[-1]
+    np.testing.assert_allclose(native.call(*arrays)[0], want.T if turned else want, rtol=1e-4, atol=1e-4)
+
+
+def test_few_products_and_products_of_several_sizes_stay():
+    make = Maker()
+
+    def source(name, shape):
+        return make.intern(Source, name, shape, "float32", contiguous(shape), 0)
+    few = total(make, [source(f"a{i}", (5, 7)) for i in range(4)], [source(f"b{i}", (5, 11)) for i in range(4)], source("c", (7, 11)))
+    assert joined_products(make, few) is few
+    mixed = total(make, [source(f"a{i}", (5 + i, 7)) for i in range(9)], [source(f"b{i}", (5 + i, 11)) for i in range(9)], source("c", (7, 11)))
+    assert joined_products(make, mixed) is mixed
+
+
+def test_a_reshape_moves_to_what_an_elementwise_result_is_made_of():
+    x, w, bias = (RNG.standard_normal(shape).astype(np.float32) for shape in ((4, 6, 8), (8, 10), (10,)))
+
+    def build(make, x, w, bias):
+        value = make.point("relu", make.point("add", product(make, x, w), bias))
+        return make.reduce("sum", make.reshape(value, (24, 10)), 1)
+
+    native = compiled(build, x, w, bias)
+    assert len(native.stages.kernels) == 1  # nothing is stored between the product and the sum
+    np.testing.assert_allclose(native.call(x, w, bias)[0], np.maximum(x @ w + bias, 0).reshape(24, 10).sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_what_others_need_stays_as_it_is():
+    make = Maker()
+    x, w = (make.intern(Source, name, shape, "float32", contiguous(shape), 0) for name, shape in (("x", (4, 6, 8)), ("w", (8, 10))))
+    value = make.point("relu", product(make, x, w))
+    merged = make.reshape(value, (24, 10))
+    outputs = [make.reduce("sum", merged, 1), make.reduce("sum", value, 2)]
+    assert flattened(outputs) is outputs
+    assert isinstance(merged, Reshape) and isinstance(value, Point) and isinstance(value.args[0].args[0], External)
