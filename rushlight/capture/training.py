@@ -14,6 +14,7 @@ from ..core import modes
 from ..nn.module import Module
 from ..ops import zeros_like
 from ..optim.arithmetic import TENSORS
+from ..optim.lbfgs import LBFGS
 from ..optim.optimizer import Optimizer, evaluate
 from ..optim.pointwise import PointwiseOptimizer, apply_rule
 from ..tensor import PLAIN, OutputEdge, Tensor
@@ -244,6 +245,10 @@ def optimizer_step(self: Any, args: tuple, kwargs: dict) -> Any:
     return None
 
 
+def searched_step(self: Any, args: tuple, kwargs: dict) -> Any:
+    raise Break("Optimizer step", "LBFGS evaluates its closure as often as the values ask for")
+
+
 def plain(optimizer: Any) -> bool:
     """Whether all that a step does is the rule on real numbers."""
     if type(optimizer)._step_on_tensors is not PointwiseOptimizer._step_on_tensors:
@@ -277,4 +282,5 @@ def make_state(optimizer: Any, ready: list) -> bool:
 
 
 TRAINING = {Tensor.backward: tensor_backward, api.backward: function_backward, Optimizer.zero_grad: optimizer_zero_grad,
-            Module.zero_grad: module_zero_grad, PointwiseOptimizer.__dict__["step"]: optimizer_step}
+            Module.zero_grad: module_zero_grad, PointwiseOptimizer.__dict__["step"]: optimizer_step,
+            LBFGS.__dict__["step"]: searched_step}

@@ -28,7 +28,8 @@ def at_class(make: Maker, target: Array, shape: tuple[int, ...], ignore_index: i
     return make.raw("eq", [column, make.unsqueeze(index, 1)], "bool"), valid
 
 
-def averaged(make: Maker, values: Array, valid: Array | None, reduction: str) -> Array:
+def averaged(make: Maker, values: Array, valid: Array | None, reduction: str, shares: Array | None = None) -> Array:
+    """The reduction of losses; `shares` are the weights that a mean divides by."""
     if valid is not None:
         values = make.raw("where", [valid, values, make.number(0, values.dtype)], values.dtype)
     if reduction == "none":
@@ -36,10 +37,12 @@ def averaged(make: Maker, values: Array, valid: Array | None, reduction: str) ->
     total = make.reduce("sum", values)
     if reduction == "sum":
         return total
-    return make.float_point("div", total, counted(make, values, valid))
+    return make.float_point("div", total, counted(make, values, valid, shares))
 
 
-def counted(make: Maker, values: Array, valid: Array | None) -> Any:
+def counted(make: Maker, values: Array, valid: Array | None, shares: Array | None) -> Any:
+    if shares is not None:
+        return make.reduce("sum", shares if valid is None else make.raw("where", [valid, shares, make.number(0, shares.dtype)], shares.dtype))
     return values.size if valid is None else make.reduce("sum", make.cast(valid, values.dtype))
 
 
@@ -49,27 +52,41 @@ def picked(make: Maker, input: Array, hit: Array) -> Array:
 
 
 def class_arguments(input: Array, target: Array, weight: Any) -> None:
-    if weight is not None or target.dtype not in ("int64", "int32") or input.ndim < 2 or target.shape != input.shape[:1] + input.shape[2:]:
-        raise Unsupported("class weights, or targets that are no indices")
+    if target.dtype not in ("int64", "int32") or input.ndim < 2 or target.shape != input.shape[:1] + input.shape[2:]:
+        raise Unsupported("targets that are no indices")
+    if weight is not None and (weight.shape != input.shape[1:2] or weight.dtype != input.dtype):
+        raise Unsupported("class weights that do not fit")
+
+
+def along_classes(make: Maker, weight: Array, shape: Any) -> Array:
+    """The classes' weights as a factor of an input of `shape`."""
+    return make.expand(make.reshape(weight, tuple(-1 if i == 1 else 1 for i in range(len(shape)))), tuple(shape))
 
 
 @rule("_nll_loss", "_nll_loss2d")
 def nll_loss(make: Maker, input: Array, target: Array, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Array:
     class_arguments(floating(make, input), target, weight)
     hit, valid = at_class(make, target, input.shape, ignore_index)
-    return averaged(make, make.point("neg", picked(make, input, hit)), valid, reduction)
+    if weight is None:
+        return averaged(make, make.point("neg", picked(make, input, hit)), valid, reduction)
+    shares = along_classes(make, weight, input.shape)
+    loss = make.point("neg", picked(make, make.point("mul", input, shares), hit))
+    return averaged(make, loss, valid, reduction, picked(make, shares, hit))
 
 
 @rule("nll_backward")
 def nll_backward(make: Maker, grad: Array, target: Array, weight: Any, ignore_index: int, reduction: str, shape: Any) -> Array:
     shape = tuple(shape)
-    if weight is not None or target.shape != shape[:1] + shape[2:]:
-        raise Unsupported("class weights")
+    if target.shape != shape[:1] + shape[2:] or weight is not None and weight.dtype != grad.dtype:
+        raise Unsupported("arguments that do not fit")
     hit, valid = at_class(make, target, shape, ignore_index)
+    shares = None if weight is None else picked(make, along_classes(make, weight, shape), hit)
     if reduction == "mean":
-        total = math.prod(target.shape) if valid is None else make.reduce("sum", make.cast(valid, grad.dtype))
-        grad = make.float_point("div", grad, total)
+        like = target if valid is None else make.cast(valid, grad.dtype)
+        grad = make.float_point("div", grad, counted(make, like, valid, shares))
     value = make.expand(make.point("neg", grad), target.shape)
+    if shares is not None:
+        value = make.point("mul", value, shares)
     if valid is not None:
         value = make.raw("where", [valid, value, make.number(0, value.dtype)], value.dtype)
     return make.raw("where", [hit, make.unsqueeze(value, 1), make.number(0, value.dtype)], value.dtype)
@@ -78,6 +95,8 @@ def nll_backward(make: Maker, grad: Array, target: Array, weight: Any, ignore_in
 @rule("_cross_entropy")
 def cross_entropy(make: Maker, input: Array, target: Array, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Array:
     class_arguments(floating(make, input), target, weight)
+    if weight is not None:
+        raise Unsupported("class weights")
     off = make.point("sub", input, make.reduce("amax", input, 1, True))
     total = make.float_point("log", make.reduce("sum", make.float_point("exp", off), 1))
     hit, valid = at_class(make, target, input.shape, ignore_index)
@@ -87,8 +106,8 @@ def cross_entropy(make: Maker, input: Array, target: Array, weight: Any = None, 
 @rule("cross_entropy")
 def cross_entropy_(make: Maker, input: Array, target: Array, weight: Any = None, size_average: None = None, ignore_index: int = -100,
                    reduce: None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Array:
-    if size_average is not None or reduce is not None or label_smoothing:
-        raise Unsupported("label smoothing")
+    if size_average is not None or reduce is not None or label_smoothing or weight is not None or target.dtype not in ("int64", "int32"):
+        raise Unsupported("what the composite's body says")
     return cross_entropy(make, input, target, weight, ignore_index, reduction)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..core import dtypes
-from ..ops import attention, pooling, record
+from ..ops import attention, class_loss, pooling, record
 from .arrays import Array, Source, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
@@ -113,7 +113,8 @@ def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
         if found.kind == "op":
             return noted(make, found, args, kwargs)
         if name not in DIRECT:
-            return body(make, found.function)(*args, **kwargs)
+            counted = without_history(make, name, args, kwargs)
+            return body(make, found.function)(*args, **kwargs) if counted is None else counted
         return DIRECT[name](make, *args, **kwargs)
     if name in RULES:
         unwrapped = [bare(arg) for arg in args]
@@ -127,6 +128,18 @@ def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
     if found is None or found.kind != "composite":
         raise Unsupported(f"no rule for {name}")
     return body(make, found.function)(*args, **kwargs)
+
+
+def without_history(make: Maker, name: str, args: tuple, kwargs: dict) -> Any:
+    """What a composite's own rule gives, where that has no gradient anyway (comparisons, places, counts); else None."""
+    if name not in RULES:
+        return None
+    try:
+        result = RULES[name](make, *map(bare, args), **{key: bare(value) for key, value in kwargs.items()})
+    except Unsupported:
+        return None
+    items = result if isinstance(result, tuple) else (result,)
+    return None if builtins.any(item._dtype.is_floating_point for item in items) else symbols(make, result)
 
 
 def contains_symbol(values: Any) -> bool:
@@ -325,11 +338,17 @@ def chunk_direct(make: Maker, input: Any, chunks: int, dim: int = 0) -> Any:
 
 def cross_entropy_direct(make: Maker, input: Any, target: Any, weight: Any = None, size_average: None = None, ignore_index: int = -100,
                          reduce: None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
-    if label_smoothing or weight is not None or size_average is not None or reduce is not None or input.ndim < 2:
-        raise Unsupported("a weighted or smoothed cross entropy")
-    if input.ndim == 2:
+    if size_average is not None or reduce is not None or input.ndim < 2:
+        raise Unsupported("old arguments, or one sample")
+    if label_smoothing == 0 and weight is None and input.ndim == 2 and target.dtype in (dtypes.int64, dtypes.int32):
         return apply(make, "_cross_entropy", input, target, None, ignore_index, reduction)
-    return apply(make, "_nll_loss2d", apply(make, "_log_softmax", input, 1), target, None, ignore_index, reduction)
+    logs = apply(make, "_log_softmax", input, 1)
+    if target.dtype not in (dtypes.int64, dtypes.int32):
+        return body(make, class_loss.soft_cross_entropy)(logs, target, weight, reduction, label_smoothing, 1)
+    hard = nll_direct(make, logs, target, weight, None, ignore_index, None, reduction)
+    if label_smoothing == 0:
+        return hard
+    return body(make, class_loss.with_smoothing)(logs, hard, target, weight, ignore_index, reduction, label_smoothing, 1)
 
 
 def nll_direct(make: Maker, input: Any, target: Any, weight: Any = None, size_average: None = None, ignore_index: int = -100,
@@ -337,6 +356,25 @@ def nll_direct(make: Maker, input: Any, target: Any, weight: Any = None, size_av
     if size_average is not None or reduce is not None:
         raise Unsupported("old arguments")
     return apply(make, "_nll_loss" if input.ndim == 2 else "_nll_loss2d", input, target, weight, ignore_index, reduction)
+
+
+def one_hot_direct(make: Maker, tensor: Any, num_classes: int = -1) -> Any:
+    if num_classes <= 0 or tensor.dtype is not dtypes.int64:
+        raise Unsupported("as many classes as the values need")
+    index = make.raw("checked", [tensor.array, make.number(num_classes, "int64")], "int64")
+    shape = (*tensor.shape, num_classes)
+    hit = make.raw("eq", [make.iota(shape, 0, (0,) * tensor.ndim + (1,)), make.unsqueeze(index, -1)], "bool")
+    return Symbol(make, make.cast(hit, "int64"))
+
+
+def bilinear_direct(make: Maker, input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """(n, in1) @ (in1, out in2) -> (n, out, in2), times input2, summed."""
+    outputs, first, second = weight.shape
+    flat = shaped(make, apply(make, "_permute", weight, (1, 0, 2)), (first, outputs * second))
+    mixed = shaped(make, matmul_direct(make, shaped(make, input1, (-1, first)), flat), (-1, outputs, second))
+    rows = shaped(make, input2, (-1, 1, second))
+    result = shaped(make, apply(make, "_sum_dims", mixed * rows, (2,), False), (*input1.shape[:-1], outputs))
+    return result if bias is None else result + bias
 
 
 def embedding_direct(make: Maker, input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
@@ -437,7 +475,7 @@ DIRECT: dict[str, Callable] = {
     "var": statistic_direct("_var"), "std": statistic_direct("_std"), "cat": joined_direct("_cat"), "stack": joined_direct("_stack"),
     "conv1d": convolution_direct, "conv2d": convolution_direct, "conv3d": convolution_direct, "where": where_direct,
     "split": split_direct, "chunk": chunk_direct, "cross_entropy": cross_entropy_direct, "nll_loss": nll_direct,
-    "embedding": embedding_direct, "scaled_dot_product_attention": attention_direct, "max_pool2d": pool_direct("max_pool2d", 2),
+    "embedding": embedding_direct, "one_hot": one_hot_direct, "bilinear": bilinear_direct, "scaled_dot_product_attention": attention_direct, "max_pool2d": pool_direct("max_pool2d", 2),
     "max_pool3d": pool_direct("max_pool3d", 3), "batch_norm": batch_norm_direct, "dropout": dropout_direct, "linalg_vector_norm": vector_norm_direct,
     "avg_pool2d": average_direct("avg_pool2d", 2), "avg_pool3d": average_direct("avg_pool3d", 3), "adaptive_avg_pool2d": adaptive_direct,
     "group_norm": lambda make, input, num_groups, weight=None, bias=None, eps=1e-5: apply(

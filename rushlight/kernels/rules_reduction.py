@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from .arrays import Array
-from .make import Maker, Unsupported
-from .rules import dtype_name, floating, is_float, only, rule
+from .make import Maker, Unsupported, unit
+from .rules import RULES, dtype_name, floating, is_float, only, rule
 from .sizes import same
 
 
@@ -80,6 +80,27 @@ def min(make: Maker, input: Array, dim: Any = None, keepdim: bool = False) -> Ar
     if dim is not None:
         raise Unsupported("min with indices")
     return make.reduce("amin", input)
+
+
+def position(reduction: str) -> Any:
+    """argmax or argmin: the first place of the extremum; NaN is one."""
+    def rule(make: Maker, input: Array, dim: Any = None, keepdim: bool = False) -> Array:
+        if dim is None and input.ndim != 1:
+            input, dim = make.reshape(input, (-1,)), 0
+            if keepdim:
+                raise Unsupported("the place in a flattened tensor, with dims kept")
+        d = make.dim(input, 0 if dim is None else dim)
+        if not input.ndim or not is_float(input) and input.dtype == "bool":
+            raise Unsupported("a scalar, or bools")
+        found = make.raw("eq", [input, make.reduce(reduction, input, d, True)], "bool")
+        if is_float(input):
+            found = make.raw("logical_or", [found, make.raw("isnan", [input], "bool")], "bool")
+        place = make.iota(input.shape, 0, unit(d, input.ndim))
+        return make.reduce("amin", make.raw("where", [found, place, make.number((1 << 62), "int64")], "int64"), d, keepdim)
+    return rule
+
+
+RULES["argmax"], RULES["argmin"] = position("amax"), position("amin")
 
 
 @rule("any")

@@ -20,7 +20,7 @@ from ..graph import map_nodes
 from ..graph.node import target_name
 from ..tensor import Tensor, counter_of, new, tick, user_frame
 from . import program, sized
-from .arrays import Array, Reshape, Source, View, contiguous
+from .arrays import Array, Point, Reshape, Source, View, contiguous
 from .differentiate import backward, descriptor, operation, used_buffers
 from .make import Maker, Unsupported
 from .rules_primitive import Symbol, apply, bare
@@ -128,9 +128,18 @@ class Recorder:
         op = self.name_of(node)
         if op is None or node.is_impure() and op != "dropout":
             raise Unsupported(f"no rule for {name}")
+        if op == "clone":
+            return self.clone(*args, **kwargs)
         if op == "detach":
             return args[0] if self.make.tape is None else Symbol(self.make, args[0].array)
         return operation(self.make, op, args, kwargs)
+
+    def clone(self, input: Symbol, *, memory_format: Any = None) -> Symbol:
+        """A value of its own: what is written into the tensor later, or into the clone, is not seen in the other."""
+        copy = apply(self.make, "_view", input, input.shape) if self.make.tape is not None else Symbol(self.make, input.array)
+        if isinstance(copy.array, (Source, View, Reshape)):
+            copy.array = self.make.intern(Point, f"cast_{input.array.dtype}", (input.array,), input.shape, input.array.dtype)
+        return copy
 
     def dropout(self, node: GraphNode, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Symbol | None:
         """The mask is drawn before the program runs, as the op draws it, and comes in like an input."""

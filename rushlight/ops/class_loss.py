@@ -265,6 +265,11 @@ def soft_cross_entropy(logs, target, weight, reduction, smoothing, dim):
 def smoothed(logs, target, weight, ignore_index, reduction, smoothing, dim):
     """Label smoothing of class indices: a share of the loss is spread over all classes."""
     hard = nll(logs, target, weight, ignore_index, reduction)
+    return with_smoothing(logs, hard, target, weight, ignore_index, reduction, smoothing, dim)
+
+
+def with_smoothing(logs, hard, target, weight, ignore_index, reduction, smoothing, dim):
+    """`smoothed`, given the loss of the target classes."""
     soft = -(logs if weight is None else logs * along(weight, logs.ndim, dim)).sum(dim)
     ignored = target == ignore_index
     soft = where(ignored.reshape(soft.shape), 0, soft)

@@ -111,7 +111,7 @@ def test_every_optimizer(name):
             return closed, lambda: [p for p in net.parameters()]
         return step, observed(net, opt)
     kind = name.split()[0]
-    against_torch(make, native=kind not in ("LBFGS", "Muon", "Adafactor"), tolerance=1e-3 if kind == "LBFGS" else 5e-5)
+    against_torch(make, native=kind not in ("LBFGS", "Muon", "Adafactor"), tolerance={"LBFGS": 1e-3, "Muon": 2e-3}.get(kind, 5e-5))
 
 
 SCHEDULERS = {
@@ -307,7 +307,7 @@ def test_grad_scaler():
 
 def normed(T):
     T.manual_seed(0)
-    return T.nn.Sequential(T.nn.Linear(6, 16), T.nn.BatchNorm1d(16), T.nn.ReLU(), T.nn.Linear(16, 3))
+    return T.nn.Sequential(T.nn.Linear(6, 16, bias=False), T.nn.BatchNorm1d(16), T.nn.ReLU(), T.nn.Linear(16, 3))
 
 
 def usual(T, net, opt):
@@ -358,7 +358,7 @@ def test_weighted_classes_and_soft_targets():
         def step(x, y):
             opt.zero_grad()
             out = net(x)
-            soft = T.nn.functional.one_hot(y, 3).to(T.float32) * 0.8 + 0.05
+            soft = T.nn.functional.one_hot(y, 3).to(T.float32) * 0.85 + 0.05
             loss = T.nn.functional.cross_entropy(out, y, weight=weight) + T.nn.functional.cross_entropy(out, soft)
             loss.backward()
             opt.step()

@@ -10,6 +10,8 @@ from rushlight.ops import functional
 from rushlight.ops.record import REGISTRY
 from rushlight.tensor import wrap
 
+from .test_runtime import compiled
+
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
 RNG = np.random.default_rng(0)
 POINTWISE = [name for name, op in REGISTRY.items()
@@ -93,3 +95,18 @@ def test_numbers_as_operands(module, name, dtype, numbers):
             lower(gm, args)(*args)
         return
     same(lower(gm, args)(*args), want, name)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("dim,keepdim", [(None, False), (0, False), (1, True), (-1, False)])
+def test_first_place_of_an_extremum(name, dim, keepdim):
+    x = RNG.integers(0, 5, (6, 9, 7)).astype(np.float32)
+    x[1, 2, 3] = x[4, 5, 6] = np.nan
+    found = compiled(lambda make, a: RULES[name](make, a, dim, keepdim), x).call(x)[0]
+    want = getattr(torch.from_numpy(x), name)(dim, keepdim).numpy()
+    assert found.dtype == np.int64 and np.array_equal(found, want)
+
+
+def test_place_of_integers():
+    x = RNG.integers(-9, 9, (5, 8))
+    assert np.array_equal(compiled(lambda make, a: RULES["argmax"](make, a, 1), x).call(x)[0], x.argmax(1))
