@@ -155,8 +155,14 @@ for _name in ("exp expm1 exp2 log log1p log2 log10 sin cos tan tanh sigmoid erf 
 for _alias, _name in {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
                       "arctanh": "atanh"}.items():
     RULES[_alias] = promoted(_name)
-for _name in ("abs", "sign"):
-    RULES[_name] = same(_name)
+RULES["sign"] = same("sign")
+
+
+@rule("abs", "absolute", "__abs__")
+def absolute(make: Maker, input: Array) -> Array:
+    if input.dtype == "bool":
+        raise Unsupported("abs of bool is an error")
+    return make.point("abs", input)
 
 
 @rule("relu", "_relu")
@@ -167,7 +173,6 @@ def relu(make: Maker, input: Array, inplace: bool = False) -> Array:
     return make.point("relu", input)
 
 
-RULES["absolute"] = RULES["__abs__"] = RULES["abs"]
 for _name in ("floor", "ceil", "trunc", "frac"):
     RULES[_name] = same(_name, floats_only=True)
 
@@ -193,8 +198,15 @@ def float_binary(scalar: str) -> Callable:
     return apply
 
 
-for _name in ("fmod", "remainder", "copysign", "hypot", "nextafter"):
+for _name in ("fmod", "remainder", "copysign", "hypot"):
     RULES[_name] = float_binary(_name)
+
+
+@rule("nextafter", "_nextafter")
+def nextafter(make: Maker, input: Any, other: Any) -> Array:
+    if make.result_dtype(input, other) not in ("float32", "float64"):
+        raise Unsupported("nextafter of a half type or an integer")
+    return make.point("nextafter", input, other)
 
 
 def of_tensors(scalar: str, float_result: bool = False) -> Callable:
@@ -279,9 +291,9 @@ def clamp(make: Maker, input: Array, min: Any = None, max: Any = None) -> Array:
     dtype = make.result_dtype(input, *bounds)
     result = make.cast(input, dtype)
     if min is not None:
-        result = make.raw("maximum", [result, make.array(min, dtype)], dtype)
+        result = make.raw("maximum", [make.array(min, dtype), result], dtype)  # of equal ones the second: -0 stays
     if max is not None:
-        result = make.raw("minimum", [result, make.array(max, dtype)], dtype)
+        result = make.raw("minimum", [make.array(max, dtype), result], dtype)
     return result
 
 
@@ -299,7 +311,12 @@ def clamp_max(make: Maker, input: Array, max: Any) -> Array:
 def lerp(make: Maker, input: Array, end: Array, weight: Any) -> Array:
     if not is_float(input):
         raise Unsupported("lerp of integers")
-    return make.point("add", input, make.point("mul", weight, make.point("sub", end, input)))
+    way = make.point("sub", end, input)
+    near = make.point("add", input, make.point("mul", weight, way))
+    far = make.point("sub", end, make.point("mul", way, make.point("sub", 1, weight) if isinstance(weight, Array) else 1 - weight))
+    if not isinstance(weight, Array):
+        return near if abs(weight) < 0.5 else far
+    return make.where(make.point("lt", make.point("abs", weight), 0.5), near, far)
 
 
 @rule("addcmul")

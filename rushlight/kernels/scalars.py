@@ -99,7 +99,7 @@ TABLE: dict[str, Scalar] = {
     "sqrt": Scalar(lambda a: a.sqrt(), np.sqrt, 4), "rsqrt": Scalar(lambda a: 1.0 / a.sqrt(), lambda a: 1 / np.sqrt(a), 6),
     "reciprocal": Scalar(lambda a: 1.0 / a, np.reciprocal, 3), "square": Scalar(square, np.square),
     "maximum": Scalar(maximum, np.maximum), "minimum": Scalar(minimum, np.minimum),
-    "relu": Scalar(lambda a: (a <= 0).select(a.constant(0), a), lambda a: np.where(a <= 0, 0, a)),
+    "relu": Scalar(lambda a: (a < 0).select(a.constant(0), a), lambda a: np.where(a < 0, 0, a)),  # -0 stays
     "floor": Scalar(rounding("floor"), np.floor), "ceil": Scalar(rounding("ceil"), np.ceil),
     "trunc": Scalar(rounding("trunc"), np.trunc), "round": Scalar(rounding("roundeven"), np.round),
     "frac": Scalar(frac, lambda a: a - np.trunc(a)),

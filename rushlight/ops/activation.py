@@ -37,10 +37,10 @@ FLOAT32, ZERO = np.dtype(np.float32), np.zeros((), np.float32)
 
 def relu_kernel(input):
     if input.dtype is FLOAT32:
-        return np.maximum(input, ZERO)  # 0.3 us less than with a Python number
+        return np.maximum(ZERO, input)  # 0.3 us less than with a Python number; NumPy gives the second of equal ones, so -0 stays
     if input.dtype.kind == "b":
         raise RuntimeError("Boolean inputs not supported for relu")
-    return np.maximum(input, 0)
+    return np.maximum(0, input)
 
 
 def raw_relu_backward(g, out):
@@ -102,7 +102,7 @@ def hardtanh_kernel(input, min_val, max_val):
         if info.min == 0 and min_val < 0:
             raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
         min_val, max_val = int(min_val), int(max_val)
-    return np.minimum(np.maximum(input, min_val), max_val)
+    return np.minimum(max_val, np.maximum(min_val, input))
 
 
 @unary(hardtanh_kernel, lambda g, input, min_val, max_val: g * ~((input <= min_val) | (input >= max_val)), node="HardtanhBackward0")
@@ -120,7 +120,7 @@ def leaky_backward(g, input, slope):
 
 
 def elu_kernel(input, alpha, scale, input_scale):
-    below = np.minimum(input, 0, out=...)
+    below = np.minimum(0, input, out=...)
     below *= input_scale
     np.expm1(below, out=below)
     below *= alpha * scale
@@ -308,7 +308,7 @@ def softshrink_kernel(input, lambd):
     if lambd < 0:
         name = dtypes.BY_NUMPY[input.dtype].tensor_name.removesuffix("Tensor")
         raise RuntimeError(f"lambda must be in range [0, {float(np.finfo(input.dtype).max):g}] for input dtype {name}, but found {lambd:g}")
-    return np.where(np.isnan(input), input, input - np.minimum(np.maximum(input, -lambd), lambd))
+    return np.where(input > lambd, input - lambd, np.where(input < -lambd, input + lambd, input * 0))
 
 
 @unary(softshrink_kernel, lambda g, input, lambd: g * ~((input >= -lambd) & (input <= lambd)), name="softshrink_check", where="nn out")

@@ -68,9 +68,9 @@ def fmin(input, other):
 def _clamp_numbers(input, min, max):
     result = input
     if min is not None:
-        result = np.maximum(result, np.asarray(min).astype(input.dtype))
+        result = np.maximum(np.asarray(min).astype(input.dtype), result)
     if max is not None:
-        result = np.minimum(result, np.asarray(max).astype(input.dtype))
+        result = np.minimum(np.asarray(max).astype(input.dtype), result)
     return result
 
 

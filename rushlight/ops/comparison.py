@@ -83,7 +83,15 @@ def chosen(condition, input, other):
     return result
 
 
-@pointwise(lambda input, end, weight: input + weight * (end - input), where="", node="LerpBackward1",
+def blend(input, end, weight):
+    """From the nearer end, as PyTorch computes it."""
+    way = end - input
+    if np.ndim(weight) == 0:
+        return input + weight * way if np.abs(weight) < 0.5 else end - way * (1 - weight)
+    return np.where(np.abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
+
+
+@pointwise(blend, where="", node="LerpBackward1",
            grad=dict(input=lambda g, weight: g * (1 - weight), end=lambda g, weight: g * weight,
                      weight=lambda g, input, end: g * (end - input)))
 def _lerp(input, end, weight): ...
@@ -204,7 +212,7 @@ def logical_xor(input, other):
 
 def integers_only(kernel, symbol):
     def checked(*operands):
-        if operands[0].dtype.kind in "fcV":
+        if operands[0].dtype.kind in ("fcVb" if "shift" in symbol else "fcV"):
             name = dtypes.BY_NUMPY[operands[0].dtype].tensor_name.removesuffix("Tensor")
             raise NotImplementedError(f"\"{symbol}_cpu\" not implemented for '{name}'")
         return kernel(*operands)
@@ -241,7 +249,7 @@ def bitwise_xor(input, other):
     """
 
 
-@pointwise(integers_only(np.invert, "bitwise_not"), dunder="invert")
+@pointwise(integers_only(np.invert, "bitwise_not"))
 def bitwise_not(input):
     """Bitwise not; logical not for bools.
 
@@ -249,6 +257,15 @@ def bitwise_not(input):
     >>> ~torch.tensor([True, False])
     tensor([False,  True])
     """
+
+
+def invert_operator(self):
+    if self._dtype.category >= dtypes.FLOAT:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return bitwise_not(self)
+
+
+Tensor.__invert__ = invert_operator
 
 
 def shift_left(input, other):

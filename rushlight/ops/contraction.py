@@ -16,8 +16,14 @@ def scalar_names(*arrays):
 def check_same_dtype(a, b):
     if a.dtype != b.dtype:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {dtypes.BY_NUMPY[a.dtype].c_name} != {dtypes.BY_NUMPY[b.dtype].c_name}")
-    if a.dtype == np.bool_:
-        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+    need_product("addmm_impl_cpu_", a, b)
+
+
+def need_product(kernel, *arrays):
+    """Refuse the types that PyTorch has no matrix product for; nothing is refused where nothing is computed."""
+    dtype = dtypes.BY_NUMPY[arrays[0].dtype]
+    if not dtype.fast_product and dtype.category < dtypes.FLOAT and all(array.size for array in arrays):
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_names(arrays[0])[0]}'")
 
 
 def check_mm(input, mat2):
@@ -60,8 +66,7 @@ def check_addmv_dtypes(input, mat, vec):
     if not input.dtype == mat.dtype == vec.dtype:
         names = scalar_names(vec, mat, input)
         raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}")
-    if mat.dtype == np.bool_:
-        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+    need_product("addmv_impl_cpu", mat, vec)
 
 
 @primitive(tensors=("input", "vec"), family="contraction", node="MvBackward0", check=check_mv,
@@ -86,6 +91,7 @@ def check_dot(input, tensor):
     if input.shape != tensor.shape:
         raise RuntimeError(f"inconsistent tensor size, expected tensor [{input.size}] and src [{tensor.size}] to have the same number of elements, "
                            f"but got {input.size} and {tensor.size} elements respectively")
+    need_product("dot", input, tensor)
 
 
 @primitive(tensors=("input", "tensor"), family="contraction", node="DotBackward0", check=check_dot,
@@ -123,7 +129,7 @@ def check_bmm(input, mat2):
     if input.dtype != mat2.dtype:
         names = scalar_names(input, mat2)
         raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
-    check_same_dtype(input, mat2)
+    need_product("bmm", input, mat2)
 
 
 @primitive(tensors=("input", "mat2"), family="contraction", node="BmmBackward0", check=check_bmm,
@@ -234,6 +240,7 @@ def check_addmm(input, mat1, mat2, beta=1, alpha=1):
     if input.dtype != mat1.dtype:
         names = scalar_names(input, mat1)
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {names[0]} and {names[1]}")
+    need_product("addmm_impl_cpu_", mat1, mat2)
 
 
 def check_expand(input, shape):
@@ -322,6 +329,7 @@ def check_baddbmm(input, batch1, batch2, beta=1, alpha=1):
     if not input.dtype == batch1.dtype == batch2.dtype:
         names = [dtypes.BY_NUMPY[array.dtype].c_name for array in (input, batch1, batch2)]
         raise RuntimeError(f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: {names[2]}")
+    need_product("baddbmm", batch1, batch2)
 
 
 @primitive(tensors=("input", "batch1", "batch2"), where="torch method inplace", family="contraction", node="BaddbmmBackward0", check=check_baddbmm,

@@ -181,7 +181,7 @@ def function_lines(op, out=True):
             return [*lines, fallback]
     else:
         same = op.family == "contraction"
-        tests += [f"{first}._dtype.fast"] + [f"{t}._dtype is {first}._dtype" if same else f"{t}._dtype.fast" for t in required[1:]]
+        tests += [f"{first}._dtype.fast_product" if same else f"{first}._dtype.fast"] + [f"{t}._dtype is {first}._dtype" if same else f"{t}._dtype.fast" for t in required[1:]]
     tests += ["not special"] + (["out is None"] if out else [])
     lines.append(f"    if {' and '.join(tests)}:")
     call = ", ".join(param_array(op, param) for param in op.params)

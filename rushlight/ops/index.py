@@ -54,8 +54,8 @@ NAMES = {
             "channel_sum fixed_norm_backward fixed_norm_weight group_norm group_norm_backward group_norm_weight instance_norm layer_norm "
             "layer_norm_backward layer_norm_weight local_response_norm normalize rms_norm",
         "norms": "_euclidean _vector_norm cdist dist distance_grad norm norm_grad renorm swap_last",
-        "numeric": "_exponent _heaviside _mantissa _nan_to_num allclose copysign equal frexp gcd heaviside is_floating_point is_nonzero is_same_size "
-            "isclose isfinite isinf isnan isneginf isposinf lcm ldexp mantissa_scale nan_to_num nextafter signbit",
+        "numeric": "_exponent _heaviside _mantissa _nan_to_num _nextafter allclose copysign equal frexp gcd heaviside is_floating_point is_nonzero "
+            "is_same_size isclose isfinite isinf isnan isneginf isposinf lcm ldexp mantissa_scale nan_to_num nextafter signbit",
         "padding": "_border_pad _circular_pad1d _circular_pad2d _circular_pad3d _reflect_pad1d _reflect_pad2d _reflect_pad3d _replicate_pad1d "
             "_replicate_pad2d _replicate_pad3d border_backward constant_pad constant_pad_nd pad",
         "patches": "_channel_shuffle _col2im _im2col _pixel_shuffle _pixel_unshuffle channel_shuffle fold native_channel_shuffle pixel_shuffle "

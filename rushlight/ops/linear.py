@@ -5,6 +5,7 @@ from ..core import dtypes, modes
 from ..core.size import product
 from ..tensor import Tensor
 from .arguments import need_tensors
+from .contraction import need_product
 from .record import composite, primitive
 
 ONES = {}  # (count, dtype) -> a vector of ones: a product with it sums rows, in half the time of a reduction of a small matrix
@@ -55,6 +56,7 @@ def check_linear(bias, input, weight):
         size = [*input.shape[:-1], weight.shape[0]]
         raise RuntimeError(f"The expanded size of the tensor ({size[-1]}) must match the existing size ({bias.shape[-1]}) at non-singleton "
                            f"dimension {len(size) - 1}.  Target sizes: {size}.  Tensor sizes: {list(bias.shape)}")
+    need_product("addmm_impl_cpu_", input, weight)
 
 
 @primitive(tensors=("bias", "input", "weight"), where="", family="contraction", node="AddmmBackward0", check=check_linear,

@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .aggregation import finish
 from .dispatch import result_type_of, scalar_name, write_out
 from .pointwise import mul
@@ -264,6 +264,17 @@ gcd = integer_op("gcd", np.gcd, "The greatest common divisor of integers.", "6")
 lcm = integer_op("lcm", np.lcm, "The least common multiple of integers.", "36")
 
 
+def next_of_half(input, other):
+    """nextafter of a half type, which NumPy computes in float32: the next bit pattern up or down."""
+    bits = input.view(np.int16)
+    wide, goal = input.astype(np.float32), other.astype(np.float32)
+    step = np.where((wide < goal) == (wide > 0), 1, -1)
+    bits = np.where(wide == 0, np.where(np.signbit(goal), 1 - 0x8000, 1), bits + step).astype(np.int16)
+    result = np.where(wide == goal, other.view(np.int16), bits)
+    nan = np.array(np.nan, input.dtype).view(np.int16)
+    return np.where(np.isnan(wide) | np.isnan(goal), nan, result).view(input.dtype)
+
+
 def next_after(input, other):
     kind = np.asarray(input).dtype
     if kind.kind != "f":
@@ -271,11 +282,21 @@ def next_after(input, other):
     return np.nextafter(input, other)
 
 
-@pointwise(next_after, where="torch method inplace", numbers="none")
-def nextafter(input, other):
+@pointwise(next_after, where="", numbers="none")
+def _nextafter(input, other): ...
+
+
+@composite("torch method inplace out")
+def nextafter(input, other, *, out=None):
     """The next number of the dtype from input towards other.
 
     >>> import rushlight as torch
     >>> torch.nextafter(torch.tensor([1.0]), torch.tensor([2.0])) > 1
     tensor([True])
     """
+    kinds = [part._dtype for part in (input, other) if isinstance(part, Tensor)]
+    if len(kinds) == 2 and kinds[0] is kinds[1] and kinds[0].is_floating_point and not kinds[0].native:
+        result = wrap(next_of_half(*np.broadcast_arrays(input._array, other._array)))
+    else:
+        result = _nextafter(input, other)
+    return result if out is None else out.copy_checked(result)

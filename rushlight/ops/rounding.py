@@ -1,11 +1,23 @@
 """Signs and rounding."""
 import numpy as np
 
+from ..core import dtypes
 from .pointwise import _div, mul
 from .record import composite, pointwise
 
 
-@pointwise(lambda input: np.abs(input) if input.dtype != np.bool_ else input.copy(), dunder="abs", grad=dict(input=lambda g, input: abs_grad(g, input)),
+def no_bools(kernel, name):
+    """A kernel that refuses bools, and in `frac` integers too, as PyTorch's of that name does."""
+    refused = "biu" if name == "frac_cpu" else "b"
+
+    def checked(input):
+        if input.dtype.kind in refused:
+            raise NotImplementedError(f"\"{name}\" not implemented for '{dtypes.BY_NUMPY[input.dtype].tensor_name.removesuffix('Tensor')}'")
+        return kernel(input)
+    return checked
+
+
+@pointwise(no_bools(np.abs, "abs_cpu"), dunder="abs", grad=dict(input=lambda g, input: abs_grad(g, input)),
            complex_rule=True)
 def abs(input):
     """The absolute value.
@@ -52,7 +64,8 @@ def sgn_grad(g, input):
     return where(size == 0, g * 0, (g - direction * real_part(conj_product(direction, g))) / safe)
 
 
-@pointwise(sgn_kernel, grad=dict(input=lambda g: zeros_like(g)))
+@pointwise(sgn_kernel, grad=dict(input=lambda g: zeros_like(g)),
+           no_complex="Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.")
 def sign(input):
     """-1, 0 or 1.
 
@@ -62,14 +75,12 @@ def sign(input):
     """
 
 
-def rounding(kernel):
+def rounding(kernel, name):
     """Integers are whole already."""
-    def rounded(input):
-        return input.copy() if input.dtype.kind in "iu" else kernel(input)
-    return rounded
+    return no_bools(lambda input: input.copy() if input.dtype.kind in "iu" else kernel(input), f"{name}_vml_cpu")
 
 
-@pointwise(rounding(np.floor), dunder="floor", grad=dict(input=lambda g: zeros_like(g)))
+@pointwise(rounding(np.floor, "floor"), dunder="floor", grad=dict(input=lambda g: zeros_like(g)), no_complex="\"floor_vml_cpu\" not implemented for '{}'")
 def floor(input):
     """The largest whole number not above input.
 
@@ -79,7 +90,7 @@ def floor(input):
     """
 
 
-@pointwise(rounding(np.ceil), dunder="ceil", grad=dict(input=lambda g: zeros_like(g)))
+@pointwise(rounding(np.ceil, "ceil"), dunder="ceil", grad=dict(input=lambda g: zeros_like(g)), no_complex="\"ceil_vml_cpu\" not implemented for '{}'")
 def ceil(input):
     """The smallest whole number not below input.
 
@@ -89,7 +100,7 @@ def ceil(input):
     """
 
 
-@pointwise(rounding(np.trunc), dunder="trunc", grad=dict(input=lambda g: zeros_like(g)))
+@pointwise(rounding(np.trunc, "trunc"), dunder="trunc", grad=dict(input=lambda g: zeros_like(g)), no_complex="\"trunc_vml_cpu\" not implemented for '{}'")
 def trunc(input):
     """The whole part, towards 0.
 
@@ -99,7 +110,7 @@ def trunc(input):
     """
 
 
-@pointwise(rounding(np.rint), where="", node="RoundBackward0", grad=dict(input=lambda g: zeros_like(g)),
+@pointwise(rounding(np.rint, "round"), where="", node="RoundBackward0", grad=dict(input=lambda g: zeros_like(g)),
            no_complex="\"round_vml_cpu\" not implemented for '{}'")
 def _round(input): ...
 
@@ -125,7 +136,7 @@ def round(input, *, decimals=0, out=None):
 builtin_abs = __builtins__["abs"] if isinstance(__builtins__, dict) else __builtins__.abs
 
 
-@pointwise(lambda input: np.subtract(input, np.trunc(input)), grad=dict(input=lambda g: g))
+@pointwise(no_bools(lambda input: np.subtract(input, np.trunc(input)), "frac_cpu"), grad=dict(input=lambda g: g))
 def frac(input):
     """The part after the point, with input's sign.
 
