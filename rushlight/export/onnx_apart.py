@@ -1,4 +1,7 @@
-"""Ops that ONNX has no node for, written with ops that it has. Used by onnx_write where an op has no rule of its own."""
+"""Ops that ONNX has no node for, written with ops that it has. Used by onnx_write where an op has no rule of its own.
+
+The first size is often free, so it is never read: a reshape says -1 for it.
+"""
 
 import math
 from typing import Any
@@ -63,9 +66,10 @@ def expm1(input: Any) -> Any:
 
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *other: Any) -> Any:
-    grouped = input.reshape([input.shape[0], num_groups, -1])
+    shape = list(input.shape)
+    grouped = input.reshape([-1, num_groups, math.prod(shape[1:]) // num_groups])
     centered = grouped - grouped.mean(-1, keepdim=True)
-    normal = (centered / ((centered * centered).mean(-1, keepdim=True) + eps).sqrt()).reshape(list(input.shape))
+    normal = (centered / ((centered * centered).mean(-1, keepdim=True) + eps).sqrt()).reshape([-1, *shape[1:]])
     sides = [-1] + [1] * (input.dim() - 2)
     normal = normal if weight is None else normal * weight.reshape(sides)
     return normal if bias is None else normal + bias.reshape(sides)
@@ -96,14 +100,14 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
 
 
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
-    batch, channels, height, width = input.shape
+    _, channels, height, width = input.shape
     r = downscale_factor
-    return input.reshape([batch, channels, height // r, r, width // r, r]).permute([0, 1, 3, 5, 2, 4]).reshape([batch, channels * r * r, height // r, width // r])
+    return input.reshape([-1, channels, height // r, r, width // r, r]).permute([0, 1, 3, 5, 2, 4]).reshape([-1, channels * r * r, height // r, width // r])
 
 
 def channel_shuffle(input: Any, groups: int) -> Any:
     shape = list(input.shape)
-    return input.reshape([shape[0], groups, shape[1] // groups, *shape[2:]]).transpose(1, 2).reshape(shape)
+    return input.reshape([-1, groups, shape[1] // groups, *shape[2:]]).transpose(1, 2).reshape([-1, *shape[1:]])
 
 
 def lower(loss: Any, reduction: str) -> Any:
@@ -139,21 +143,92 @@ def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None
     return lower(input.clamp(min=0.0) - input * target + ((-input.abs()).exp() + 1).log(), reduction)
 
 
-def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-                                 scale: Any = None, enable_gqa: bool = False) -> Any:
-    if enable_gqa:
-        raise NotImplementedError("onnx.export: attention with grouped heads")
-    scores = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
-    if is_causal:
-        keep = ops.ones(scores.shape[-2], scores.shape[-1]).tril()
-        scores = scores + (1 - keep) * -1e30
-    if attn_mask is not None:
-        scores = scores.masked_fill(attn_mask.logical_not(), -math.inf) if attn_mask.dtype is not scores.dtype else scores + attn_mask
-    return scores.softmax(-1) @ value
+def adaptive(input: Any, output_size: Any, fold: Any) -> Any:
+    """Pooling to a size, window by window: the windows of adaptive pooling differ in size where it does not divide."""
+    count = input.dim() - 2
+    given = output_size if isinstance(output_size, (tuple, list)) else [output_size] * count
+    for at, size in enumerate(given):
+        dim, have = at + 2, input.shape[at + 2]
+        if size is not None:
+            ends = [(place * have // size, -(-(place + 1) * have // size)) for place in range(size)]
+            input = ops.cat([fold(input.narrow(dim, first, last - first), dim) for first, last in ends], dim)
+    return input
 
 
-def attention(query: Any, key: Any, value: Any, mask: Any = None, is_causal: bool = False, scale: float = 1.0) -> Any:
-    return scaled_dot_product_attention(query, key, value, mask, 0.0, is_causal, scale)
+def adaptive_avg_pool(input: Any, output_size: Any) -> Any:
+    return adaptive(input, output_size, lambda part, dim: part.mean(dim, keepdim=True))
 
 
-APART = {name: function for name, function in globals().items() if callable(function) and getattr(function, "__module__", "") == __name__ and name != "lower"}
+def adaptive_max_pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    return adaptive(input, output_size, lambda part, dim: part.amax(dim, keepdim=True))
+
+
+adaptive_avg_pool1d = adaptive_avg_pool2d = adaptive_avg_pool3d = adaptive_avg_pool
+adaptive_max_pool1d = adaptive_max_pool2d = adaptive_max_pool3d = adaptive_max_pool
+
+
+def batch_norm(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, training: bool = False,
+               momentum: float = 0.1, eps: float = 1e-5, *other: Any) -> Any:
+    """With the statistics of the batch: the rule has done the other."""
+    dims = [0, *range(2, input.dim())]
+    mean = input.mean(dims, keepdim=True)
+    centered = input - mean
+    normal = centered / ((centered * centered).mean(dims, keepdim=True) + eps).sqrt()
+    sides = [1, -1] + [1] * (input.dim() - 2)
+    normal = normal if weight is None else normal * weight.reshape(sides)
+    return normal if bias is None else normal + bias.reshape(sides)
+
+
+def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+                  mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None) -> Any:
+    if input.dim() != 2 or max_norm is not None or padding_idx is not None:
+        raise NotImplementedError("onnx.export: embedding_bag with offsets, max_norm or padding_idx")
+    found = weight.index_select(0, input.reshape(-1)).reshape([-1, input.shape[1], weight.shape[1]])
+    if per_sample_weights is not None:
+        found = found * per_sample_weights.unsqueeze(-1)
+    return found.sum(1) if mode == "sum" else found.mean(1) if mode == "mean" else found.amax(1)
+
+
+def im2col(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """The patches of an image: a convolution whose kernels pick one place each."""
+    height, width = (kernel_size, kernel_size) if isinstance(kernel_size, int) else kernel_size
+    channels, size = input.shape[1], height * width
+    kernels = ops.eye(size).reshape(size, 1, height, width).repeat(channels, 1, 1, 1)
+    patches = F.conv2d(input, kernels, None, stride, padding, dilation, channels)
+    return patches.reshape([-1, channels * size, math.prod(patches.shape[2:])])
+
+
+def multi_margin_loss(input: Any, target: Any, p: float = 1, margin: float = 1.0, weight: Any = None, size_average: Any = None, reduce: Any = None,
+                      reduction: str = "mean") -> Any:
+    own = input.gather(1, target.unsqueeze(1))
+    apart = (input - own + margin).clamp(min=0.0)
+    apart = apart * apart if p == 2 else apart
+    if weight is not None:
+        apart = apart * weight.index_select(0, target).unsqueeze(1)
+        most = weight.index_select(0, target) * margin ** p
+    else:
+        most = margin ** p
+    return lower((apart.sum(1) - most) / input.shape[1], reduction)
+
+
+def multilabel_margin_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
+    kinds = input.dtype
+    named = (target < 0).to(kinds).cumsum(1) < 0.5  # labels up to the first negative one
+    labels = ops.where(named, target, target * 0)
+    classes = ops.arange(input.shape[1])
+    is_label = ((labels.unsqueeze(2) == classes).to(kinds) * named.to(kinds).unsqueeze(2)).amax(1)
+    apart = (1 - (input.gather(1, labels).unsqueeze(2) - input.unsqueeze(1))).clamp(min=0.0)
+    return lower((apart * named.to(kinds).unsqueeze(2) * (1 - is_label).unsqueeze(1)).sum([1, 2]) / input.shape[1], reduction)
+
+
+def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+                  reduction: str = "mean", label_smoothing: float = 0.0) -> Any:
+    if type(size_average) is int:  # the primitive: its fourth is the index, its fifth the reduction
+        names: dict[Any, str] = {0: "none", 1: "mean", 2: "sum"}
+        ignore_index, reduction = size_average, names.get(ignore_index, ignore_index)  # type: ignore[arg-type]
+    if label_smoothing or target.dtype.is_floating_point:
+        return F.cross_entropy(input, target, weight, None, ignore_index, None, reduction, label_smoothing)
+    return F.nll_loss(input.log_softmax(1), target, weight, None, ignore_index, None, reduction)
+
+
+APART = {name: function for name, function in globals().items() if callable(function) and getattr(function, "__module__", "") == __name__ and name not in ("lower", "adaptive")}

@@ -291,13 +291,15 @@ def adaptive_avg_pool(w: Writer, input: Any, output_size: Any) -> Value:
     if all(have % size == 0 for have, size in zip(input.shape[2:], wanted)):
         kernel = [have // size for have, size in zip(input.shape[2:], wanted)]
         return w.emit("AveragePool", [input], *w.out(), kernel_shape=kernel, strides=kernel)
-    raise NotImplementedError("onnx.export: adaptive pooling to a size that does not divide the input's")
+    raise Unsupported
 
 
 @rule("batch_norm")
 def batch_norm(w: Writer, input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1,
                eps: float = 1e-5, **other: Any) -> Value:
-    if training or running_mean is None:
+    if running_mean is None:
+        raise Unsupported
+    if training:
         raise NotImplementedError("onnx.export: batch_norm in training mode: export the model after eval()")
     size = running_mean.shape[0]
     weight = w.constant(np.ones(size), input.dtype) if weight is None else weight

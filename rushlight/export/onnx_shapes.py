@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from ..core import dtypes
 from .onnx_rules import conv, linear, spread
 from .onnx_write import Unsupported, Value, Writer, rule
@@ -328,8 +330,10 @@ def adaptive_max_pool(w: Writer, input: Any, output_size: Any, return_indices: b
     count = len(input.shape) - 2
     given = output_size if isinstance(output_size, (tuple, list)) else [output_size] * count
     wanted = [have if size is None else size for have, size in zip(input.shape[2:], given)]
-    if return_indices or any(have % size for have, size in zip(input.shape[2:], wanted)):
-        raise NotImplementedError("onnx.export: adaptive_max_pool with indices, or to a size that does not divide the input's")
+    if return_indices:
+        raise NotImplementedError("onnx.export: adaptive_max_pool with indices")
+    if any(have % size for have, size in zip(input.shape[2:], wanted)):
+        raise Unsupported
     kernel = [have // size for have, size in zip(input.shape[2:], wanted)]
     return w.emit("MaxPool", [input], *w.out(), kernel_shape=kernel, strides=kernel)
 
@@ -359,3 +363,63 @@ def bitwise_not(w: Writer, input: Any) -> Value:
 @rule("constant_pad")
 def constant_pad(w: Writer, input: Any, padding: Any, value: Any = 0) -> Value:
     return pad(w, input, padding, "constant", value)
+
+
+# -- attention -----------------------------------------------------------------------------------------------------------
+
+
+@rule("scaled_dot_product_attention")
+def scaled_dot_product_attention(w: Writer, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+                                 scale: Any = None, enable_gqa: bool = False) -> Value:
+    if enable_gqa:
+        raise NotImplementedError("onnx.export: attention with grouped heads")
+    rank, dtype = len(query.shape), query.dtype
+    shape = (*query.shape[:-1], key.shape[-2])
+    turned = w.emit("Transpose", [key], dtype, (*key.shape[:-2], key.shape[-1], key.shape[-2]), perm=[*range(len(key.shape) - 2), len(key.shape) - 1, len(key.shape) - 2])
+    scores = w.emit("MatMul", [query, turned], dtype, shape)
+    scores = w.emit("Mul", [scores, w.constant(query.shape[-1] ** -0.5 if scale is None else scale, dtype)], dtype, shape)
+    if is_causal:  # sizes may be free: the triangle is made when the model runs
+        sizes = w.ints([size_of(w, query, rank - 2), size_of(w, key, len(key.shape) - 2)])
+        ones = w.emit("Expand", [w.constant(1, dtypes.int64), sizes], dtypes.int64, shape[-2:])
+        kept = w.cast(w.emit("Trilu", [ones], dtypes.int64, shape[-2:], upper=0), dtypes.bool)
+        scores = w.emit("Where", [kept, scores, w.constant(-np.inf, dtype)], dtype, shape)
+    if attn_mask is not None:
+        scores = (w.emit("Where", [attn_mask, scores, w.constant(-np.inf, dtype)], dtype, shape) if attn_mask.dtype is dtypes.bool
+                  else w.emit("Add", [scores, w.cast(attn_mask, dtype)], dtype, shape))
+    return w.emit("MatMul", [w.emit("Softmax", [scores], dtype, shape, axis=-1), value], *w.out())
+
+
+@rule("attention")
+def attention(w: Writer, query: Any, key: Any, value: Any, mask: Any = None, is_causal: bool = False, scale: float = 1.0) -> Value:
+    return scaled_dot_product_attention(w, query, key, value, mask, 0.0, is_causal, scale)
+
+
+# -- control -------------------------------------------------------------------------------------------------------------
+
+
+@rule("cond")
+def cond(w: Writer, pred: Any, true_graph: Any, false_graph: Any, operands: Any = ()) -> tuple:
+    branches = [w.body(name, [], lambda graph=graph: w.inner(graph, list(operands))) for name, graph in (("then", true_graph), ("else", false_graph))]
+    (then, values), (other, _) = branches
+    outputs = w.emit("If", [w.cast(pred, dtypes.bool)], None, (), outputs=len(values), then_branch=then, else_branch=other)
+    return described(outputs, values)
+
+
+@rule("while_loop")
+def while_loop(w: Writer, test: Any, body: Any, carried: Any, extra: Any = ()) -> tuple:
+    start = [value if isinstance(value, Value) else w.constant(value, dtypes.PYTHON_TYPES[type(value)]) for value in carried]
+    going = w.inner(test, [*start, *extra])[0]
+    w.count += 1
+    turn, before = Value(f"turn_{w.count}", dtypes.int64, ()), Value(f"going_{w.count}", dtypes.bool, ())
+    inside = [Value(f"carried_{w.count}_{at}", value.dtype, value.shape) for at, value in enumerate(start)]
+    graph, values = w.body("loop", [turn, before, *inside], lambda: w.inner(body, [*inside, *extra], lambda outputs: w.inner(test, [*outputs, *extra])))
+    outputs = w.emit("Loop", [None, w.cast(going, dtypes.bool), *start], None, (), outputs=len(start), body=graph)
+    return described(outputs, values[1:])
+
+
+def described(outputs: Any, values: list) -> tuple:
+    """The outputs of a node with graphs inside, with the dtypes and shapes that these give."""
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    for output, value in zip(outputs, values):
+        output.dtype, output.shape = value.dtype, value.shape
+    return tuple(outputs)

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.pytree import tree_flatten
-from ..graph import Node
+from ..graph import Interpreter, Node
+from ..ops import tensor as as_tensor
+from ..ops import zeros
 from ..tensor import Tensor
+from .checks import evaluate
 from .onnx_apart import APART
-from .program import ExportedProgram, switch_mode
+from .program import ExportedProgram, call, switch_mode
 from .signature import InputKind
 from .static_function import finished
 from .static_graph import UNKNOWN, Graph
@@ -58,6 +61,7 @@ class Writer:
         self.initializers: dict[str, Any] = {}
         self.count = 0
         self.open: list[str] = []  # the ops that are being taken apart
+        self.shapes: dict[Node, tuple] = {}  # of the program's nodes, free sizes as UNKNOWN; empty where no size is free
 
     # -- making nodes ------------------------------------------------------------------------------------------------
 
@@ -83,6 +87,8 @@ class Writer:
     def ints(self, values: Any) -> Any:
         """A list of sizes, some of which may be values of the graph, as one int64 tensor."""
         values = list(values) if isinstance(values, (list, tuple)) else [values]
+        if self.shapes and any(type(item) is int and item and item % UNKNOWN == 0 for item in values):
+            raise Unsupported  # a free size as a number: taken apart, the op reads it when the model runs
         if not any(isinstance(item, Value) for item in values):
             return self.constant(values, dtypes.int64)
         one = self.constant([1], dtypes.int64)
@@ -132,7 +138,12 @@ class Writer:
                 return type(value)(map(stand, value))
             return value
         with graph.as_default():
-            output = function(*map(stand, args), **{key: stand(value) for key, value in kwargs.items()})
+            try:
+                output = function(*map(stand, args), **{key: stand(value) for key, value in kwargs.items()})
+            except TypeError as error:
+                if not graph.unknown:
+                    raise
+                raise NotImplementedError(f"onnx.export: the op {name} with such free sizes: {error}") from None
         leaves, _ = tree_flatten(output)
         module = finished(graph, [graph.node_of(leaf) for leaf in leaves if isinstance(leaf, Tensor)])
         meta = {node.name: node.meta.get("val") for node in graph.nodes.nodes}
@@ -160,9 +171,46 @@ class Writer:
             name, function = name_of(node.target), node.target
         if node.target is switch_mode:
             return
+        if node in self.shapes and example is not None:
+            example = Value(node.name, example.dtype, self.shapes[node])
         if name is None:
             raise NotImplementedError(f"onnx.export: {node.target}")
         env[node] = self.node(name, args, kwargs, example, function)
+
+
+    # -- graphs inside -----------------------------------------------------------------------------------------------
+
+    def walk(self, module: Any, env: dict) -> list:
+        """Write the nodes of a graph whose placeholders have their values; the outputs."""
+        for node in module.graph.nodes:
+            if node.op == "get_attr":
+                env[node] = module.get_submodule(node.target)
+            elif node.op == "output":
+                result = node.args[0]
+                return [resolve(item, env) for item in (result if isinstance(result, (tuple, list)) else [result])]
+            elif node.op != "placeholder":
+                self.call(node, env, node.meta.get("val"))
+        return []
+
+    def inner(self, module: Any, values: list, *more: Callable) -> list:
+        """`walk` with the placeholders' values in order; of `more`, functions of the outputs, the results come first."""
+        outputs = self.walk(module, dict(zip((node for node in module.graph.nodes if node.op == "placeholder"), values)))
+        return [value for function in more for value in function(outputs)] + outputs
+
+    def body(self, name: str, inputs: list[Value], write: Callable) -> tuple[Any, list]:
+        """A graph inside: its nodes are those that `write` makes; and its outputs. It sees the values outside of it."""
+        before, self.nodes = self.nodes, []
+        values = [self.cast(value, value.dtype) if isinstance(value, Value) else self.constant(value, as_tensor(value)._dtype) for value in write()]
+        self.count += 1
+        names = [f"{name}_{self.count}_out_{at}" for at in range(len(values))]
+        for value, text in zip(values, names):
+            self.nodes.append(self.onnx.helper.make_node("Identity", [value.name], [text]))
+        info = self.onnx.helper.make_tensor_value_info
+        graph = self.onnx.helper.make_graph(
+            self.nodes, f"{name}_{self.count}", [info(value.name, TYPES[value.dtype.name], [None] * len(value.shape)) for value in inputs],
+            [info(text, TYPES[value.dtype.name], [None] * len(value.shape)) for value, text in zip(values, names)])
+        self.nodes = before
+        return graph, values
 
 
 class Unsupported(Exception):
@@ -211,6 +259,8 @@ def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
     """The ModelProto."""
     writer, helper = Writer(onnx), onnx.helper
     env: dict = {}
+    if program.checks.symbols:
+        writer.shapes = free_shapes(program)
     state = dict(zip((spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT), program.state_values()))
     if program.graph_signature.mutated:
         raise NotImplementedError(f"onnx.export: a program that writes to {', '.join(program.graph_signature.mutated)}: ONNX models have no state")
@@ -227,17 +277,11 @@ def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
             if not item.tensor:
                 env[node] = item.value
                 continue
-            env[node] = Value(item.name, item.dtype, tuple(node.meta["val"].shape))
+            env[node] = Value(item.name, item.dtype, writer.shapes.get(node, tuple(node.meta["val"].shape)))
             inputs[node] = helper.make_tensor_value_info(item.name, TYPES[item.dtype.name], [size if type(size) is int else axis(program, size) for size in item.shape])
-        elif node.op == "output":
-            outputs = node.args[0]
-        elif node.op == "get_attr":
-            raise NotImplementedError("onnx.export: cond and while_loop")
-        else:
-            writer.call(node, env, node.meta.get("val"))
+    outputs = writer.walk(program.graph_module, env)
     infos = []
-    for at, leaf in enumerate(outputs):
-        value = env[leaf] if isinstance(leaf, Node) else leaf
+    for at, value in enumerate(outputs):
         if not isinstance(value, Value):
             continue
         name = f"output_{at}"
@@ -247,6 +291,70 @@ def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="rushlight")
     model.ir_version = min(model.ir_version, 10)
     return model
+
+
+def free_shapes(program: ExportedProgram) -> dict[Node, tuple]:
+    """The shapes of a program's values, UNKNOWN for what varies with the free sizes: found by running it at other sizes."""
+    nodes = [node for node in program.graph.nodes if node.op == "placeholder"][len(program.state_values()):]
+    base: dict[str, int] = {}
+    for node, item in zip(nodes, program.checks.inputs):
+        for have, size in zip(node.meta["val"].shape if item.tensor else (), item.shape or ()):
+            if type(size) is tuple:
+                base.setdefault(size[0], (have - size[2]) // size[1])
+    first = shapes_at(program, base)
+    found = {node: list(shape) for node, shape in first.items()}
+    for name, symbol in program.checks.symbols.items():
+        # Sizes that must be equal may be several symbols: where one alone cannot move, all do.
+        moves = [{**base, name: other} for other in (base[name] + 1, base[name] + 2, base[name] - 1, 2 * base[name])]
+        moves += [{key: size + step for key, size in base.items()} for step in (1, 2)] + [{key: 2 * size for key, size in base.items()}]
+        second = next((shapes for sizes in moves if (shapes := tried(program, sizes)) is not None), None)
+        if second is None:
+            raise NotImplementedError(f"onnx.export: the program runs at no other size of {symbol.label}: what depends on it cannot be told")
+        for node, shape in second.items():
+            found[node] = [UNKNOWN if one != two else size for one, two, size in zip(first[node], shape, found[node])]
+    return {node: tuple(shape) for node, shape in found.items()}
+
+
+def tried(program: ExportedProgram, sizes: dict[str, int]) -> dict[Node, tuple] | None:
+    """The shapes at these sizes, None where the program does not take them."""
+    symbols = program.checks.symbols
+    if not all(symbols[name].lower <= size <= symbols[name].upper for name, size in sizes.items()) or not all(
+            holds(relation, sizes) for relation in program.checks.relations):
+        return None
+    try:
+        return shapes_at(program, sizes)
+    except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
+        return None
+
+
+def holds(relation: tuple, sizes: dict) -> bool:
+    kind, left, right, answer = relation
+    return bool(evaluate((kind, left, right), sizes)) is answer
+
+
+class Shapes(Interpreter):
+    """Runs a program and notes the shapes of its values."""
+
+    found: dict[Node, tuple]
+
+    def run_node(self, node: Node) -> Any:
+        value = super().run_node(node)
+        if isinstance(value, Tensor):
+            self.found[node] = tuple(value._array.shape)
+        return value
+
+
+def shapes_at(program: ExportedProgram, sizes: dict[str, int]) -> dict[Node, tuple]:
+    """The shapes when the free sizes are these; the inputs are zeros, the state is copied."""
+    inputs: list = [value.detach().clone() for value in program.state_values()]
+    for item in program.checks.inputs:
+        shape = [size if type(size) is int else size[1] * sizes[size[0]] + size[2] for size in item.shape or ()]
+        inputs.append(zeros(shape, dtype=item.dtype) if item.tensor else item.value)
+    run = Shapes(program.graph_module)
+    run.found = {}
+    with modes.no_grad():
+        call(run.run, inputs)
+    return run.found
 
 
 def axis(program: ExportedProgram, size: tuple) -> str:

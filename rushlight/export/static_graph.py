@@ -272,7 +272,12 @@ class Graph:
             return value
         for tensor in tree_flatten(list(bound.values()))[0]:
             if isinstance(tensor, GraphTensor) and tensor.static_shape.count(None) == 1:
-                return tensor.dimension(tensor.static_shape.index(None)) * (value // UNKNOWN)
+                dim = tensor.static_shape.index(None)
+                have = tensor._array.shape[dim]  # a multiple of the unknown size, or the other way around
+                if value % have == 0:
+                    return tensor.dimension(dim) * (value // have)
+                if have % value == 0:
+                    return tensor.dimension(dim) // (have // value)
         raise TypeError(f"a size that is not known yet was used as the number {value}: use -1, or sizes of one tensor with one unknown size")
 
     def results(self, node: Node, result: Any) -> Any:

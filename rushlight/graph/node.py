@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ..ops import TORCH
+
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 
 # Calls that must stay although nobody reads their result: they draw random numbers, or write and act on the world.
@@ -188,14 +190,25 @@ class Node:
 INPLACE_OPERATORS = frozenset("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split())
 
 
+def public_name(target: Any) -> str | None:
+    """`torch.sin`, `torch.nn.functional.linear`: where users find a function of ours, or None."""
+    name = target_name(target)
+    if name in TORCH and TORCH[name] is target:
+        return f"torch.{name}"
+    for place, prefix in PUBLIC:
+        if place in sys.modules and vars(sys.modules[place]).get(name) is target:
+            return f"{prefix}.{name}"
+    return None
+
+
 def qualified(target: Any) -> str:
     """A target with the place where it is found: `operator.add`, `torch.sin`."""
     if isinstance(target, str):
         return target
     name = target_name(target)
-    for place, prefix in PUBLIC:
-        if place in sys.modules and vars(sys.modules[place]).get(name) is target:
-            return f"{prefix}.{name}"
+    public = public_name(target)
+    if public is not None:
+        return public
     place = str(getattr(target, "__module__", "") or "")
     return f"{'operator' if place == '_operator' else place}.{name}" if place else name
 

@@ -11,7 +11,7 @@ import operator
 import sys
 from typing import Any, NamedTuple
 
-from .node import PUBLIC, Node, target_name
+from .node import Node, public_name, target_name
 
 INFIX = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
          operator.mod: "%", operator.pow: "**", operator.matmul: "@", operator.lt: "<", operator.le: "<=",
@@ -54,12 +54,11 @@ class Printer:
         if module == "math" and getattr(math, name, None) is target:
             self.globals["math"] = math
             return f"math.{name}"
-        for place, prefix in PUBLIC:
-            public = sys.modules.get(place)
-            if public is not None and vars(public).get(name) is target and (prefix != "torch.nn.functional" or "rushlight.nn" in sys.modules):
-                # (a program that was loaded runs without nn)
-                self.globals["torch"] = sys.modules["rushlight"]
-                return f"{prefix}.{name}"
+        public = public_name(target)
+        # A program that was loaded runs without nn.
+        if public is not None and (not public.startswith("torch.nn.") or "rushlight.nn" in sys.modules):
+            self.globals["torch"] = sys.modules["rushlight"]
+            return public
         return self.bind(f"{(module or '').rpartition('.')[2]}_{name}", target)
 
     def value(self, value: Any) -> str:
