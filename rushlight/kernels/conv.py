@@ -6,7 +6,7 @@ dims; the input is first copied into a padded (and, for transposed convolutions,
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import scalars
 from .arrays import External, Source, contiguous
@@ -14,14 +14,15 @@ from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
 from .matmul import I64, POINTER, Operand, Product, Shape, choose, placed, transposed_square
 from .runtime import Step
+from .sizes import grain, same
 
 PANEL = 1024  # depth of a panel that is packed at once: it stays in the second cache
 
 
 class Geometry(NamedTuple):
-    """Sizes of a convolution; tuples run over the spatial dims."""
+    """Sizes of a convolution; tuples run over the spatial dims.  The batch may be open."""
 
-    batch: int
+    batch: Any
     groups: int
     inputs: int  # channels of one group
     outputs: int
@@ -71,20 +72,27 @@ def geometry(input: Source, kernel: tuple[int, ...], outputs: int, p: Parameters
 
 def needs_copy(input: Source, p: Parameters) -> bool:
     plain = not any(p.before) and not any(p.after) and all(s == 1 for s in p.spread)
-    return not plain or input.strides != contiguous(input.shape) or input.offset != 0
+    return not plain or not same(input.strides, contiguous(input.shape)) or not same(input.offset, 0)
 
 
 class Convolution:
     """Writes the functions of one convolution."""
 
-    def __init__(self, module: Module, name: str, dtype: str, g: Geometry):
+    def __init__(self, module: Module, name: str, dtype: str, g: Geometry, frame: int):
         self.module, self.name, self.g = module, name, g
         self.element, self.size, self.dtype = scalars.MEMORY[dtype], scalars.SIZE[dtype], dtype
+        self.frame = frame  # how many buffers the steps have: the table of open sizes comes after them
+
+    def task(self, name: str) -> Function:
+        """A function that runs items of a step."""
+        f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        f.sizes.slot = self.frame
+        return f
 
     def pad(self, input: Source, p: Parameters, slot: int, target: int) -> str:
         """Planes of the input with zeros around (and between) their points."""
         name, g = f"{self.name}_pad", self.g
-        f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        f = self.task(name)
         frame, begin, end = f.parameters
         source = f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8)
         padded = f.load(POINTER, f.address(frame, f.i64(target), "ptr"), 8)
@@ -153,7 +161,7 @@ class Convolution:
     def forward(self, product: Product, input_slot: int, weight_slot: int, out_slot: int) -> tuple[str, int]:
         """void f(frame, begin, end) over (image, group, tile of points); returns its name and the item count."""
         name, g, shape = f"{self.name}_tiles", self.g, product.shape
-        f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        f = self.task(name)
         frame, begin, end = f.parameters
         input, weight, out = (f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8) for slot in (input_slot, weight_slot, out_slot))
         tiles, width, lanes = shape.column_tiles, shape.width, shape.lanes
@@ -272,7 +280,7 @@ class Convolution:
     def weight_gradient(self, product: Product, input_slot: int, grad_slot: int, out_slot: int) -> tuple[str, int]:
         """dW[o, (i, taps)] = sum over images and points of grad[o, point] input[i, window]: tiles of columns (i, taps)."""
         name, g, shape = f"{self.name}_tiles", self.g, product.shape
-        f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        f = self.task(name)
         frame, begin, end = f.parameters
         input, grad, out = (f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8) for slot in (input_slot, grad_slot, out_slot))
         width, row, columns = shape.width, g.result[-1], g.inputs * g.taps
@@ -368,7 +376,7 @@ def prepare(writer: Convolution, name: str, input: Source, p: Parameters, buffer
 
 
 def finished(name: str, buffers: list[str], scratch: list, steps: list) -> Emitted:
-    made = [Step(function, buffers, items, -(-items // 16) if work > 400_000 else items) for function, items, work in steps]
+    made = [Step(function, buffers, items, grain(items, work, 400_001, 16)) for function, items, work in steps]
     return Emitted(made, scratch)
 
 
@@ -376,7 +384,7 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     input, weight = sources
     p = Parameters(*array.parameters)
     g = geometry(input, weight.shape[2:], weight.shape[0], p)
-    writer = Convolution(module, name, array.dtype, g)
+    writer = Convolution(module, name, array.dtype, g, 4 + needs_copy(input, p))
     lanes = bits // (8 * scalars.SIZE[array.dtype])
     k = g.inputs * g.taps
     shape = blocked(g.groups, g.outputs, g.points, k, lanes, bits)
@@ -384,6 +392,7 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     source = prepare(writer, name, input, p, buffers, scratch, steps)
     weights = Operand(1, 0, ((g.groups, g.outputs * k),), k, 1)
     product = Product(module, name, array.dtype, shape, weights, weights, Operand(2, 0, (), g.points, 1))
+    product.frame = writer.frame
     packed = len(buffers)
     buffers.append(f"{name}_weight")
     scratch.append((f"{name}_weight", g.groups * shape.row_tiles * shape.rows * k * writer.size))
@@ -399,13 +408,14 @@ def emit_weight_gradient(module: Module, name: str, array: External, sources: li
     *rest, kernel = array.parameters
     p = Parameters(*rest)
     g = geometry(input, kernel, grad.shape[1], p)._replace(result=grad.shape[2:])
-    writer = Convolution(module, name, array.dtype, g)
+    writer = Convolution(module, name, array.dtype, g, 4 + needs_copy(input, p))
     lanes = bits // (8 * scalars.SIZE[array.dtype])
     shape = blocked(g.batch * g.groups, g.outputs, g.inputs * g.taps, g.points, lanes, bits)
     buffers, scratch, steps = [input.buffer, placed(grad), out], [], []
     source = prepare(writer, name, input, p, buffers, scratch, steps)
     side = Operand(1, 0, ((g.batch * g.groups, g.outputs * g.points),), g.points, 1)
     product = Product(module, name, array.dtype, shape, side, side, Operand(2, 0, (), g.inputs * g.taps, 1))
+    product.frame = writer.frame
     packed = len(buffers)
     buffers.append(f"{name}_grad")
     panels = g.batch * g.groups * shape.row_tiles

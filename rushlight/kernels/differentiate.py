@@ -264,11 +264,15 @@ class CompiledBackward(Node):
 class Pair:
     """The two programs of a graph and how their arguments are found."""
 
+    measure: Callable | None = None  # the open sizes of the masks of dropout, from the arguments
+
     def __call__(self, *args: Any) -> Any:
         tensors = [value if i < 0 else args[i] for i, value in self.sources]
         for at, dtype in self.givens:
             tensors[at] = wrap(np.array(tensors[at], dtype.numpy), dtype)
+        numbers = iter(self.measure(args)) if self.measure is not None else None
         for shape, dtype, p in self.noises:
+            shape = shape if numbers is None else [next(numbers) for _ in shape]
             tensors.append(wrap(draw(np.empty(shape, dtype), p, False, True)))
         outs = self.ahead.call(*[tensors[i]._array for i in self.ahead_inputs])
         for i, k in self.effects:

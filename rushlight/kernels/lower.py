@@ -127,6 +127,7 @@ class Lowering:
         self.measured = False  # whether a size was read off a tensor
         self.as_traced = True  # whether the examples have the sizes that the graph was traced with
         self.givens: list[Node] = []  # numbers among the arguments that programs take in
+        self.guessed = False  # whether the sizes of what the interpreter gives are guessed
         feed = iter(examples)
         for number, node in enumerate(self.graph.nodes):
             if node.op == "placeholder":
@@ -237,6 +238,10 @@ class Lowering:
             except (TypeError, ValueError, OverflowError) as reason:
                 # Arguments that the op itself will refuse, in its own words.
                 self.reasons[node.name] = f"{type(reason).__name__}: {reason}"
+            except Fixed:
+                if not self.guessed:
+                    raise
+                self.reasons[node.name] = "sizes that are guessed do not fit"
         else:
             self.reasons[node.name] = f"no rule for {target_name(node.target)}"
         self.stage[node] = max([self.stage[i] for i in inputs], default=0)
@@ -245,9 +250,7 @@ class Lowering:
         value = node.meta.get("val", node.meta.get("example_value"))
         guess = None
         if self.sizes is not None and self.sizes.order and any(user.op != "output" for user in node.users) and any(map(self.is_open, inputs)):
-            if any(target_name(n.target) in RANDOM for n in self.graph.nodes if n.op.startswith("call")):
-                raise Fixed(frozenset(self.sizes.order))  # a wrong guess would draw its numbers twice
-            guess = self.sizes
+            self.guessed, guess = True, self.sizes
         if self.as_traced:
             self.known[node] = tuple([Known.traced(v, guess) for v in value]) if isinstance(value, (tuple, list)) else Known.traced(value, guess)
 
@@ -476,7 +479,12 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
         return None
     forward = module.forward
 
-    checks = Checks(lowering, pair.unread)
+    # What does not fit must be refused before any mask of dropout is drawn.
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    drawn_for = [(i, known.shape) for i, node in enumerate(placeholders)
+                 if isinstance(known := lowering.known.get(node), Known) and known.symbol is None] if pair.noises else []
+    checks = Checks(lowering, pair.unread + drawn_for)
+    pair.measure = checks.evaluator([n for shape, _, _ in pair.noises for n in shape])
 
     def run(*args: Any) -> Any:
         if checks:
@@ -495,8 +503,9 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
 def step(module: Any, lowering: Lowering, examples: list[Any]) -> Callable | None:
     """The callable of a graph that holds its own backward or writes into its inputs; None where it cannot be one program."""
     given = dict(zip([node for node in module.graph.nodes if node.op == "placeholder"], examples))
+    checks = Checks(lowering, [])
     try:
-        run = whole_step(module, lowering.known, lowering.constants, given, op_name)
+        run = whole_step(module, lowering.known, lowering.constants, given, op_name, checks.evaluator)
     except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError) as reason:
         lowering.reasons["step"] = f"{type(reason).__name__}: {reason}"
         if "step" in LOGS:
@@ -504,7 +513,11 @@ def step(module: Any, lowering: Lowering, examples: list[Any]) -> Callable | Non
         return None
     forward = module.forward
 
+    before = checks.beside(run.native) if not run.draws else checks or None
+
     def stepped(*args: Any) -> Any:
+        if before is not None:
+            before(args)
         try:
             return run(*args)
         except IndexFault:
@@ -578,6 +591,20 @@ class Checks:
 
     def __bool__(self) -> bool:
         return bool(self.fixed) or self.key is not None
+
+    def evaluator(self, numbers: list) -> Callable | None:
+        """f(args) -> these sizes as plain numbers; None where all are."""
+        if not any(map(is_open, numbers)):
+            return None
+        function: Callable | None = None
+
+        def evaluate(args: tuple) -> list[int]:
+            nonlocal function
+            if function is None:
+                function = self.sizes.function(self.symbols, numbers)
+            return function(*self.key(args)[:len(self.symbols)])
+
+        return evaluate
 
     def beside(self, native: Any) -> "Checks | None":
         """These checks, if a call of this one program does not make them all."""
@@ -659,6 +686,8 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
             return trained
     if any(map(writes, module.graph.nodes)):
         return module.forward
+    if lowering.guessed and any(target_name(node.target) in RANDOM for node in module.graph.nodes if node.op.startswith("call")):
+        raise Fixed(frozenset(sizes.order))  # after a wrong guess random numbers would be drawn a second time
     lowered = Program(module, lowering)
     run = lowered.fast() or lowered
     if run is not lowered:

@@ -6,6 +6,7 @@ from .arrays import Array, Source, contiguous
 from .conv import Parameters, padded_size, result_size
 from .make import Maker, Unsupported
 from .rules import RULES, copied, rule
+from .sizes import same
 
 
 def each(value: Any, dims: int) -> tuple[int, ...]:
@@ -17,12 +18,15 @@ def each(value: Any, dims: int) -> tuple[int, ...]:
 
 def dense(make: Maker, array: Array) -> Array:
     """The array as row-major memory (a copy where it lies otherwise)."""
-    if isinstance(array, Source) and array.strides == contiguous(array.shape) and not array.offset:
+    if isinstance(array, Source) and same(array.strides, contiguous(array.shape)) and not array.offset:
         return array
     return copied(make, array)
 
 
 def check(input: Array, weight: Array) -> None:
+    """Only the batch may be open: channels and spatial sizes shape the code."""
+    for n in (*input.shape[1:], *weight.shape[2:]):
+        int(n)
     if input.dtype != weight.dtype or input.dtype not in ("float32", "float64"):
         raise Unsupported(f"a convolution of {input.dtype} and {weight.dtype}")
 

@@ -17,7 +17,7 @@ from .rules import RULES
 from .rules_convolution import parameters as convolution_parameters
 from .rules_nn import attention_arguments
 from .rules_reduction import variance_arguments
-from .sizes import Fixed, is_open
+from .sizes import same
 
 
 class Symbol:
@@ -429,11 +429,9 @@ def dropout_direct(make: Maker, input: Any, p: float = 0.5, training: bool = Tru
     if make.drop is not None and not inplace:
         return make.drop(input, p)
     array = input.array
-    laid = not isinstance(array, Source) or array.strides == contiguous(array.shape)
+    laid = not isinstance(array, Source) or same(array.strides, contiguous(array.shape))
     if inplace or make.noises is None or not 0 < p < 1 or not laid or array.dtype not in ("float32", "float64"):
         raise Unsupported("dropout that draws in another way")
-    if builtins.any(map(is_open, array.shape)):
-        raise Fixed(frozenset().union(*[n.symbols for n in array.shape if is_open(n)]))  # the caller draws masks of known sizes
     noise = make.intern(Source, f"noise{len(make.noises)}", array.shape, array.dtype, contiguous(array.shape), 0)
     make.noises.append((noise, p))
     return apply(make, "mul", input, Symbol(make, noise))

@@ -18,7 +18,7 @@ from ..core.sampling import dropout_mask
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import target_name
-from ..tensor import Tensor, counter_of, new, tick, user_frame
+from ..tensor import Tensor, counter_of, new, tick, user_frame, wrap
 from . import program, sized
 from .arrays import Array, Point, Reshape, Source, View, contiguous
 from .differentiate import backward, descriptor, operation, used_buffers
@@ -26,6 +26,7 @@ from .make import Maker, Unsupported
 from .rules_primitive import Symbol, apply, bare
 from .runtime import Misfit
 from .sharing import overlapping, shares
+from .sizes import is_integer, is_open, typical
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand"})
@@ -153,7 +154,7 @@ class Recorder:
         """Dropout within an op, of a result in C's order."""
         if not 0 < p < 1 or input.array.dtype not in ("float32", "float64"):
             raise Unsupported("this kind of dropout")
-        return self.masked(input, np.empty(input.shape, input.array._dtype.numpy), p)
+        return self.masked(input, np.empty(tuple(map(typical, input.shape)), input.array._dtype.numpy), p)
 
     def masked(self, input: Symbol, like: Any, p: float) -> Symbol:
         return apply(self.make, "mul", input, self.source(Noise(like, input.array, p), input.array.dtype))
@@ -168,12 +169,11 @@ class Recorder:
         return symbol
 
     def drawn(self, node: GraphNode) -> Symbol:
-        """Random numbers of known shape."""
-        given = map_nodes(node.args, lambda used: used.meta.get("val")), map_nodes(node.kwargs, lambda used: used.meta.get("val"))
-        made = node.meta.get("val")
-        if not isinstance(made, Tensor) or made._dtype.name not in ("float32", "float64") or len(node.all_input_nodes) > 1 or node.kwargs.get("generator"):
+        """Random numbers of a shape that the arguments say."""
+        given, made = (map_nodes(node.args, self.env.__getitem__), map_nodes(node.kwargs, self.env.__getitem__)), node.meta.get("val")
+        if not isinstance(made, Tensor) or made._dtype.name not in ("float32", "float64") or node.kwargs.get("generator"):
             raise Unsupported("this kind of random numbers")
-        return self.source(Draw(node.target, given, made), made._dtype.name)
+        return self.source(Draw(node.target, given, made._array), made._dtype.name)
 
     def gradients(self, node: GraphNode, outputs: Any, given: Any, leaves: Any, keep: bool = False) -> list:
         self.differentiated.update(node.args[0])
@@ -243,29 +243,72 @@ class Noise:
     """A mask of dropout, drawn anew at each run in the order of its input's memory."""
 
     def __init__(self, like: Any, array: Array, p: float):
-        if type(like) is not np.ndarray or like.shape != array.shape:
+        if type(like) is not np.ndarray or like.ndim != array.ndim:
             raise Unsupported("dropout of a tensor whose layout is unknown")
-        made = np.empty_like(like)
-        self.p, self.dtype = p, made.dtype
-        order = sorted(range(made.ndim), key=lambda d: -made.strides[d])
-        self.shape = tuple(made.shape[d] for d in order)
-        self.back = tuple(order.index(d) for d in range(made.ndim))
-        self.strides = tuple(s // made.itemsize for s in made.strides)
+        self.p, self.dtype = p, like.dtype
+        self.shape, self.back, self.strides = laid_as(like, array.shape)
 
-    def draw(self) -> np.ndarray:
-        return dropout_mask(np.empty(self.shape, self.dtype).transpose(self.back), self.p)
+    @property
+    def sizes(self) -> list:
+        return list(self.shape)
+
+    def draw(self, sizes: list[int]) -> np.ndarray:
+        return dropout_mask(np.empty(sizes, self.dtype).transpose(self.back), self.p)
 
 
 class Draw:
     """Random numbers that an op draws anew at each run, from nothing but shapes."""
 
-    def __init__(self, function: Callable, given: tuple, made: Tensor):
-        self.function, (self.args, self.kwargs) = function, given
-        self.shape, self.back = made._array.shape, tuple(range(made._array.ndim))
-        self.strides = tuple(s // made._array.itemsize for s in made._array.strides)
+    def __init__(self, function: Callable, given: tuple, made: np.ndarray):
+        self.function, self.given, self.layout = function, given, made
+        self.sizes: list = []
+        measured(given, self.sizes)
+        likes = symbols_in(list(given[0]))
+        shape = likes[0].shape if likes else tuple(self.sizes)
+        if len(shape) != made.ndim or len(likes) > 1 or given[1].get("size") is not None:
+            raise Unsupported("random numbers of a shape that is given otherwise")
+        self.shape, self.back, self.strides = laid_as(made, shape)
 
-    def draw(self) -> np.ndarray:
-        return self.function(*self.args, **self.kwargs)._array
+    def draw(self, sizes: list[int]) -> np.ndarray:
+        args, kwargs = given_sizes(self.given, iter(sizes), self.layout)
+        return self.function(*args, **kwargs)._array
+
+
+def laid_as(like: np.ndarray, shape: tuple) -> tuple[tuple, tuple[int, ...], tuple]:
+    """(the shape from the outermost dim in memory on, where each dim stands there, the strides) of a dense array laid out as `like`."""
+    strides = np.empty_like(like).strides
+    order = sorted(range(like.ndim), key=lambda d: -strides[d])
+    outer, back = tuple(shape[d] for d in order), tuple(order.index(d) for d in range(like.ndim))
+    steps = contiguous(outer)
+    return outer, back, tuple(steps[at] for at in back)
+
+
+def measured(value: Any, found: list) -> None:
+    """Note the sizes in an op's arguments: its numbers, and the shapes of its tensors."""
+    if type(value) is Symbol:
+        found.extend(value.shape)
+    elif is_integer(value):
+        found.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            measured(item, found)
+    elif isinstance(value, dict):
+        for item in value.values():
+            measured(item, found)
+
+
+def given_sizes(value: Any, numbers: Any, layout: np.ndarray) -> Any:
+    """The arguments with plain numbers for sizes, and a tensor of that shape for each tensor."""
+    if type(value) is Symbol:
+        outer, back, _ = laid_as(layout, tuple([next(numbers) for _ in value.shape]))
+        return wrap(np.empty(outer, value.array._dtype.numpy).transpose(back), value.array._dtype)
+    if is_integer(value):
+        return next(numbers)
+    if isinstance(value, (tuple, list)):
+        return type(value)([given_sizes(item, numbers, layout) for item in value])
+    if isinstance(value, dict):
+        return {key: given_sizes(item, numbers, layout) for key, item in value.items()}
+    return value
 
 
 def symbols_in(value: Any) -> list[Symbol]:
@@ -288,13 +331,16 @@ class Spent(Node):
         self.unpack(self.freed)
 
 
-def whole_step(module: Any, known: dict, constants: dict, examples: dict, name_of: Callable) -> Callable:
-    """The graph as one call; raises Unsupported where it cannot be."""
+def whole_step(module: Any, known: dict, constants: dict, examples: dict, name_of: Callable, evaluator: Callable) -> Callable:
+    """The graph as one call; raises Unsupported where it cannot be.
+
+    `evaluator(sizes)` is a function from the arguments to those sizes as plain numbers, or None where they all are.
+    """
     recorder = Recorder(known, constants, examples, name_of)
     recorder.run(module.graph)
     if recorder.make.tape is None and any(target_name(n.target) == "set_mode" for n in module.graph.nodes) and not ends_as_begun(module.graph):
         raise Unsupported("a mode that stays switched")
-    return assembled(recorder, module)
+    return assembled(recorder, module, evaluator)
 
 
 def ends_as_begun(graph: Any) -> bool:
@@ -313,7 +359,7 @@ def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
     return seen
 
 
-def assembled(recorder: Recorder, module: Any) -> Callable:
+def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
     env, inputs = recorder.env, recorder.inputs
     graph = module.graph
     result = graph.output_node().args[0]
@@ -365,7 +411,7 @@ def assembled(recorder: Recorder, module: Any) -> Callable:
     copies = [(i, place[k]) for i, k in written if k in place]
     return runner(module, native, [(numbers.get(node, -1), recorder.constants.get(node)) for node, _ in inputs], [i for i, _ in chosen],
                   copies, [i for i, _ in written], [(kind, at if kind == "input" else place[at], dtype, live) for kind, at, dtype, live in picks],
-                  type(result), [i for i, (node, _) in enumerate(inputs) if known_number(recorder, node)])
+                  type(result), [i for i, (node, _) in enumerate(inputs) if known_number(recorder, node)], evaluator)
 
 
 def share_nothing(graph: Any, fresh: list[GraphNode], env: dict) -> None:
@@ -393,13 +439,16 @@ def apart(recorder: Recorder, written: list[int]) -> None:
 
 
 def runner(module: Any, native: Any, where: list, chosen: list[int], copies: list, written: list[int], picks: list, kind: type,
-           numbers: list[int]) -> Callable:
+           numbers: list[int], evaluator: Callable) -> Callable:
     call = native.call
     simple = not numbers and all(i >= 0 for i, _ in where)
     order = [where[i][0] for i in chosen]
     targets = [where[i] for i in written]
     noises = [i for i, (_, value) in enumerate(where) if type(value) in (Noise, Draw)]
-    expected = {i: native.inputs[at][0] for at, i in enumerate(chosen) if noises and where[i][0] >= 0 and i not in numbers}
+    expected = {i: native.inputs[at][0] for at, i in enumerate(chosen) if noises and where[i][0] >= 0 and i not in numbers
+                and not any(map(is_open, native.inputs[at][0]))}
+    needed = [n for i in noises for n in where[i][1].sizes]
+    measure = evaluator(needed)
 
     def run(*args: Any) -> Any:
         if simple:
@@ -409,7 +458,8 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
             for i in chosen:
                 if i in expected and values[i]._array.shape != expected[i]:
                     raise Misfit("an input of another shape")  # before any random number is drawn
-            drawn = {i: values[i].draw() for i in noises}
+            left = iter(needed if measure is None else measure(args))
+            drawn = {i: values[i].draw([next(left) for _ in values[i].sizes]) for i in noises}
             arrays = [v._array if isinstance(v, Tensor) else drawn[i] if i in drawn else np.array(v) for i, v in ((i, values[i]) for i in chosen)]
         outs = call(*arrays)
         for at, out in copies:
@@ -445,5 +495,5 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
             results.append(tensor)
         return kind(results) if kind in (tuple, list) else results[0]
 
-    run.native, run.module = native, module
+    run.native, run.module, run.draws = native, module, bool(noises)
     return run

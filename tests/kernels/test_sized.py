@@ -1,5 +1,7 @@
 """One native program for all sizes: equal to the ops at each, never outside its buffers, refused where its code does not hold."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -99,15 +101,15 @@ def test_a_kernel_that_needs_numbers_fixes_the_symbols():
 
 
 @pytest.fixture
-def links(monkeypatch):
-    """The programs that were linked."""
-    seen, link = [], llvm.link
+def programs(monkeypatch):
+    """What `compile` made programs of."""
+    seen, compile_arrays = [], program.compile_arrays
 
-    def noted(*args, **kwargs):
-        seen.append(args)
-        return link(*args, **kwargs)
+    def noted(inputs, outputs, *args):
+        seen.append(outputs)
+        return compile_arrays(inputs, outputs, *args)
 
-    monkeypatch.setattr(llvm, "link", noted)
+    monkeypatch.setattr(program, "compile_arrays", noted)
     return seen
 
 
@@ -144,7 +146,7 @@ ROWS = (5, 6, 2, 3, 7, 13, 16, 17, 31, 64, 97, 100, 24)
 
 @pytest.mark.parametrize("trained", [False, True])
 @pytest.mark.parametrize("name", WHOLE)
-def test_all_sizes_by_two_translations(name, trained, links):
+def test_all_sizes_by_two_translations(name, trained, programs):
     """The first call's sizes are numbers, the second's are open: then nothing more is compiled."""
     function = WHOLE[name]
     compiled = torch.compile(lambda x: function(x))
@@ -159,7 +161,7 @@ def test_all_sizes_by_two_translations(name, trained, links):
             got.backward(g)
             want.backward(g)
             torch.testing.assert_close(one.grad, two.grad, rtol=1e-3, atol=1e-3)
-    assert len(links) <= (6 if name == "slices" else 4)  # forward and backward; one row less than two is a broadcast
+    assert len(programs) <= (6 if name == "slices" else 4)  # forward and backward; one row less than two is a broadcast
 
 
 STEPS = [lambda x: torch.sin(x), lambda x: x * 0.5 + 1, lambda x: x.softmax(0), lambda x: x - x.mean(1, keepdim=True), lambda x: x.t(),
@@ -191,28 +193,71 @@ def test_random_chains_at_many_sizes(seed):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
-def test_numbers_that_vary_are_inputs(links):
+def test_numbers_that_vary_are_inputs(programs):
     compiled = torch.compile(lambda x, a, n: x * a + n / 2 + (n // 2) * a + n * n)
     x = torch.randn(3, 4)
     for a, n in ((0.1, 7), (0.2, 8), (-3.5, -9), (1e-30, 1000), (2.0, 5)):
         torch.testing.assert_close(compiled(x, a, n), x * a + n / 2 + (n // 2) * a + n * n)
-    assert len(links) <= 2
+    assert len(programs) <= 2
 
 
-def test_numbers_promote_as_numbers(links):
+def test_numbers_promote_as_numbers(programs):
     compiled = torch.compile(lambda i, h, a: (i * a, h * a, i.sum() * a, (a * 3 + 0.1) * h))
     i, h = torch.arange(5), torch.randn(4).half()
     for a in (0.5, 0.1, 7.25):
         for got, want in zip(compiled(i, h, a), (i * a, h * a, i.sum() * a, (a * 3 + 0.1) * h)):
             assert got.dtype == want.dtype
             torch.testing.assert_close(got, want)
-    assert len(links) <= 2
+    assert len(programs) <= 2
 
 
-def test_attention_over_lengths(links):
+def test_attention_over_lengths(programs):
     compiled = torch.compile(lambda x: ATTENTION(x, x, x, need_weights=False)[0])
     with torch.no_grad():
         for length in (5, 6, 2, 9, 33, 60):
             x = torch.randn(3, length, 24)
             torch.testing.assert_close(compiled(x), ATTENTION(x, x, x, need_weights=False)[0], rtol=1e-4, atol=1e-5)
-    assert len(links) == 2
+    assert len(programs) == 2
+
+
+IMAGE = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, stride=2, groups=2), nn.Flatten(),
+                      nn.Dropout(0.4), nn.Linear(32, 4))
+ROW = nn.Sequential(nn.Linear(24, 32), nn.Dropout(0.3), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 4))
+
+
+@pytest.mark.parametrize("model, shape", [(IMAGE, (3, 11, 11)), (ROW, (24,))], ids=["image", "row"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_train_steps_over_batches(model, shape, whole, programs):
+    """Masks of dropout and all updates equal eager's at every batch; a whole step is one program, else a forward and a backward."""
+    ours, theirs = copy.deepcopy(model), copy.deepcopy(model)
+
+    def step(net, optimizer, x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y) + torch.randn(x.shape[0]).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    mine, other = torch.optim.SGD(ours.parameters(), lr=0.02), torch.optim.SGD(theirs.parameters(), lr=0.02)
+    forward = torch.compile(lambda x: ours(x))
+    run = torch.compile(lambda x, y: step(ours, mine, x, y)) if whole else lambda x, y: step(forward, mine, x, y)
+    for rows in (8, 5, 5, 3, 2, 17, 31, 8):
+        x, y = torch.randn(rows, *shape), torch.randint(0, 4, (rows,))
+        torch.manual_seed(rows)
+        got = run(x, y)
+        torch.manual_seed(rows)
+        torch.testing.assert_close(got, step(theirs, other, x, y), rtol=1e-4, atol=1e-4)
+    for one, two in zip(ours.state_dict().values(), theirs.state_dict().values()):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
+    assert len(programs) <= (2 if whole else 4)
+
+
+def test_random_numbers_have_the_size_of_each_call():
+    compiled = torch.compile(lambda x: (torch.randn(x.shape[0], 3) * x[:, :3], torch.rand_like(x.t()) + x.t()))
+    for rows in (5, 6, 2, 9):
+        x = torch.randn(rows, 4)
+        torch.manual_seed(rows)
+        got = compiled(x)
+        torch.manual_seed(rows)
+        for one, two in zip(got, (torch.randn(rows, 3) * x[:, :3], torch.rand_like(x.t()) + x.t())):
+            torch.testing.assert_close(one, two)
