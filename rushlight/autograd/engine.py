@@ -9,7 +9,7 @@ from threading import Lock
 
 import numpy as np
 
-from ..core import memory, modes
+from ..core import memory, modes, quiet
 from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, user_frame, wrap
 from .node import Freed, deliver, state
 
@@ -64,6 +64,14 @@ def run(roots, gradients, keep, create, wanted=None, capture=None):
     wanted: None for all leaves, else a set of leaf tensors and nodes that end the walk.
     capture: None to accumulate into `.grad`; else a dict whose keys (leaf tensor, or (node, number)) receive gradients.
     """
+    if quiet.holds():
+        walk(roots, gradients, keep, create, wanted, capture)
+        return
+    with np.errstate(all="ignore"):
+        walk(roots, gradients, keep, create, wanted, capture)
+
+
+def walk(roots, gradients, keep, create, wanted, capture):
     grads, owned = {}, set()  # by node or leaf; `owned`: whose buffer is ours to write into
     starts = []
     for edge, gradient in zip(roots, gradients):

@@ -3,7 +3,6 @@
 The families that nearly every program uses are imported here; the others load when one of their names is first used (late.py).
 """
 import math
-import warnings
 
 from . import (
     activation,
@@ -30,8 +29,6 @@ from . import (
 )
 from .attach import FFT, FUNCTIONAL, LINALG, SPECIAL, TORCH
 
-# NumPy warns of 1/0 and the like from the frames of our kernels and rules; PyTorch does not. See also dispatch.recover.
-warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"rushlight\.")
 INF, NAN, PI, E = math.inf, math.nan, math.pi, math.e
 
 

@@ -1,5 +1,8 @@
 """The engine: order, accumulation, who owns a buffer, freeing, partial passes, re-entrance, threads."""
+import subprocess
+import sys
 import threading
+import warnings
 
 import pytest
 
@@ -223,3 +226,46 @@ def test_a_write_to_the_base_reaches_its_views():
     y.mul_(3)
     view.sum().backward()
     assert x.grad.tolist() == [3, 3, 0]
+
+
+def test_ctrl_c_in_the_middle_of_backward():
+    """The interrupted call leaves graph, modes and locks whole: the same graph and new ones run backward afterwards."""
+    code = """
+import os, signal, threading, time
+import rushlight as torch
+x = torch.ones(8, requires_grad=True)
+def graph():
+    y = x
+    for _ in range(20000):
+        y = y * 1.0
+    return y.sum()
+hits = 0
+for trial in range(8):
+    y = graph()
+    timer = threading.Timer(0.001 * trial, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        y.backward(retain_graph=True)
+        time.sleep(1)
+    except KeyboardInterrupt:
+        hits += 1
+    x.grad = None
+    y.backward()
+    assert x.grad.tolist() == [1.0] * 8 and torch.is_grad_enabled()
+    graph().backward()
+    assert x.grad.tolist() == [2.0] * 8
+assert hits == 8
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_backward_is_quiet_under_any_warning_filter():
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for f in (torch.sqrt, lambda x: x / x, lambda x: x ** -1, torch.log):
+            with torch.no_grad():
+                f(x)  # forward, the op runs again with the checks off
+            f(x).sum().backward()
+            (torch.autograd.grad(f(x).sum(), x, create_graph=True)[0] ** 2).sum().backward()
