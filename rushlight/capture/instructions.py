@@ -176,13 +176,8 @@ def load_attr(m, f, i):
 
 @op("LOAD_METHOD")
 def load_method(m, f, i):
-    value = popped(m, f)
-    if METHOD_NULL_FIRST:
-        f.stack.append(NULL)
-        f.stack.append(m.getattr(value, i.value))
-    else:
-        f.stack.append(m.getattr(value, i.value))
-        f.stack.append(NULL)
+    method = m.bound_method(f.stack.pop(), i.value)
+    f.stack.extend((NULL, method) if METHOD_NULL_FIRST else (method, NULL))
 
 
 @op("LOAD_SUPER_ATTR")
@@ -276,13 +271,13 @@ def contains_op(m, f, i):
 @op("BINARY_SUBSCR")
 def binary_subscr(m, f, i):
     key = popped(m, f)
-    f.stack.append(m.getitem(popped(m, f), key))
+    f.stack.append(m.item_at(f.stack.pop(), key))
 
 
 @op("STORE_SUBSCR")
 def store_subscr(m, f, i):
-    key, container = popped(m, f), popped(m, f)
-    m.setitem(container, key, popped(m, f))
+    key, container = popped(m, f), f.stack.pop()
+    m.setitem_at(container, key, f.stack.pop())
 
 
 @op("DELETE_SUBSCR")

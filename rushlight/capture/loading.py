@@ -145,7 +145,7 @@ class Loader(Defaults):
         if raw is None or kind is bool or raw is Ellipsis or raw is NotImplemented:
             self.guards.add("constant", source, "{v} is {0}", raw, words=f"{source.name} == {raw!r}")
             return raw
-        if kind in (int, float):
+        if kind in (int, float, str):
             self.seen_values[source.name] = (source, raw)
             symbol = self.policy.symbol(self, source, raw)
             if symbol is not None:

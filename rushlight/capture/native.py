@@ -20,6 +20,15 @@ class Defaults(Machine):
     def key(self, value: Any) -> Any:
         return value
 
+    def bound_method(self, item: Any, name: str) -> Any:
+        return self.getattr(self.value(item), name)
+
+    def item_at(self, container: Any, key: Any) -> Any:
+        return self.getitem(self.value(container), key)
+
+    def setitem_at(self, container: Any, key: Any, value: Any) -> None:
+        self.setitem(self.value(container), key, self.value(value))
+
     def kind_of(self, value: Any) -> type:
         return type(self.value(value))
 

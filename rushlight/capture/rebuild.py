@@ -17,6 +17,7 @@ import numpy as np
 from ..core.size import Size
 from ..tensor import Tensor
 from .attributes import BUILTIN_METHOD
+from .growing import Deferred
 from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
 from .lines import with_lines
 from .loading import IDENTITY, SCALARS, Pending, Uncapturable
@@ -71,6 +72,7 @@ class Rebuild:
                           "make_generator": make_generator, "with_lines": with_lines})
         self.lines = self.text.lines
         self.effects: list[str] = []
+        self.written: list[tuple] = []  # objects from before that change: (source, object)
         self.outputs: dict[Any, int] = {}
         self.names: dict[int, str] = {}
         self.open: dict[int, list] = {}
@@ -211,6 +213,9 @@ class Rebuild:
     def held(self, value: Any, kind: type) -> str:
         return self.text.const(value.value)
 
+    def deferred(self, value: Any, kind: type) -> str:
+        return self.bind(value, f"{self.source(value.pending.source)}.{value.name}")
+
     def function(self, value: FunctionType, kind: type) -> str:
         if id(value) not in self.tracer.made_functions:
             return self.text.const(value)
@@ -342,14 +347,21 @@ class Rebuild:
     def write_effects(self) -> None:
         """Statements that bring objects from before the call into the state that the trace gave them."""
         tracer = self.tracer
+        tracer.growth_effects(self)
         for known in list(tracer.known.values()):
             if known.snapshot is not None and known.extra != "frozen":
+                count = len(self.effects)
                 self.container_effect(known)
+                if len(self.effects) > count:
+                    self.written.append((known.source, known.original))
         for trail in tracer.trails.values():
             if id(trail.error) in tracer.home and trail.error is not self.raised:
                 self.effects.append(f"with_lines({self.name(trail.error)}, {self.text.const(tuple(trail.lines))})")
         for target, written, how in list(tracer.attributes.values()):
             owner = self.name(target)
+            known = tracer.home.get(id(target))
+            if known is not None and not isinstance(target, Tensor):
+                self.written.append((known.source, known.original))
             for key, item in written.items():
                 if item is NULL:
                     self.effects.append(f"drop_slot({owner}, {key!r})")
@@ -361,6 +373,8 @@ class Rebuild:
                     self.effects.append(f"setattr({owner}, {key!r}, {self.name(item)})")
         for cell, value in list(tracer.cells.values()):
             owner = self.name(cell)
+            if tracer.home.get(id(cell)) is not None:
+                self.written.append((tracer.home[id(cell)].source, cell))
             self.effects.append(f"del {owner}.cell_contents" if value is NULL else f"{owner}.cell_contents = {self.name(value)}")
         for scope, written in list(tracer.scopes.values()):
             owner = self.text.const(scope)
@@ -449,7 +463,7 @@ class NATIVE:
 
 
 BUILDERS = [
-    (Held, Rebuild.held), (Generator, Rebuild.generator), (list, Rebuild.list), (tuple, Rebuild.tuple), (dict, Rebuild.dict), ((set, frozenset), Rebuild.set),
+    (Held, Rebuild.held), (Deferred, Rebuild.deferred), (Generator, Rebuild.generator), (list, Rebuild.list), (tuple, Rebuild.tuple), (dict, Rebuild.dict), ((set, frozenset), Rebuild.set),
     (collections.deque, Rebuild.deque), (slice, Rebuild.slice), (FunctionType, Rebuild.function), (CellType, Rebuild.cell),
     (MethodType, Rebuild.method), ((BuiltinFunctionType, types.MethodWrapperType), Rebuild.builtin), (functools.partial, Rebuild.partial),
     (range, Rebuild.constant), (ITERATORS, Rebuild.iterator), (DICT_KEYS, Rebuild.view), (BaseException, Rebuild.error), (super, Rebuild.super),

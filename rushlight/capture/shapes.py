@@ -73,7 +73,7 @@ class Symbol:
             self.tracer.give_up(self.later)
         if not self.fixed:
             self.fixed = True
-            if type(self.hint) is str:
+            if type(self.hint) is str and self.expression[0] != "source":
                 self.tracer.fix_parts(self.expression)
             else:
                 self.tracer.relate("eq", self, self.hint)
@@ -128,6 +128,8 @@ def arithmetic(name: str, function: Callable, swapped: bool = False) -> Callable
 def relation(name: str) -> Callable:
     def apply(self: Symbol, other: Any) -> Any:
         if type(self.hint) is str:
+            if self.expression[0] == "source" and type(other) is str:
+                return self.tracer.relate(name, self, other)
             return getattr(operator, name)(self.concrete(), other)
         if type(other) is not Symbol and type(other) not in (int, float, bool):
             return NotImplemented
@@ -288,6 +290,8 @@ class Shapes(Tensors):
     def symbol_node(self, value: Symbol) -> Any:
         if value.later is not None:
             self.give_up(value.later)
+        if type(value.hint) is str:
+            return value.concrete()
         return self.expression_node(value.expression)
 
     def expression_node(self, expression: Any) -> Any:
@@ -543,6 +547,15 @@ class Shapes(Tensors):
         if type(value) in (tuple, list, Size) and any(type(item) is Symbol for item in value):
             return type(value)(self.plain_number(item) for item in value)
         return value
+
+    def iter(self, value: Any) -> Any:
+        return super().iter(value.concrete() if type(value) is Symbol else value)
+
+    def contains(self, container: Any, item: Any) -> bool:
+        return super().contains(container.concrete() if type(container) is Symbol else container, item)
+
+    def getitem(self, container: Any, key: Any) -> Any:
+        return super().getitem(container.concrete() if type(container) is Symbol else container, key)
 
     def key(self, value: Any) -> Any:
         return super().key(self.plain_number(value))

@@ -45,6 +45,8 @@ STEPS = {
     "call": ("{base}()", "{base}()"),
     "container": ("iterator_container({base})", "{base}"),
     "number": ("{base}._array.item()", "{base}.item()"),
+    "length": ("len({base})", "len({base})"),
+    "lookup": ("{base}[{key}]", "{base}[{key}]"),  # the key is a source too
     "type": ("type({base})", "type({base})"),
     "shape": ("{base}._array.shape[{key}]", "{base}.size()[{key}]"),
 }
@@ -66,7 +68,8 @@ class Sources:
 
     def step(self, kind: str, base: Source, key: Any) -> Source:
         bare = kind in ("attr", "slot")
-        name = STEPS[kind][1].format(base=base.name, key=key if bare else repr(key) if simple(key) else "...")
+        shown = key if bare else key.name if kind == "lookup" else repr(key) if simple(key) else "..."
+        name = STEPS[kind][1].format(base=base.name, key=shown)
         return self._intern(kind, base, key, name)
 
     def _intern(self, kind: str, base: Source | None, key: Any, name: str, mark: Any = None) -> Source:
@@ -122,7 +125,7 @@ class Text:
         if found is None:
             base = self.source(source.base, lines)
             bare = source.kind in ("attr", "slot")
-            key = source.key if bare else self.const(source.key)
+            key = source.key if bare else self.source(source.key, lines) if source.kind == "lookup" else self.const(source.key)
             if source.kind == "attr" and not source.key.isidentifier():
                 text = f"getattr({base}, {source.key!r})"
             elif bare and source.key.startswith("__") and not source.key.endswith("__"):
@@ -192,4 +195,8 @@ def find_value(source: Source, roots: list) -> Any:
         return base()
     if kind == "shape":
         return base._array.shape[key]
+    if kind == "length":
+        return len(base)
+    if kind == "lookup":
+        return base[find_value(key, roots)]
     return base[key]

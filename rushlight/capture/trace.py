@@ -20,7 +20,8 @@ from .attributes import find
 from .branches import CONTROL
 from .bytecode import VERSION
 from .debugger import DEBUGGERS, KIND, STOPS, place_of_stop, stop_at
-from .effects import EFFECTS, Effects, known_logger, known_stream, plain_warnings
+from .effects import EFFECTS, known_logger, known_stream, plain_warnings
+from .growing import Growing
 from .lines import history, raise_at, restore_history
 from .loading import Fleeting, Pending, Uncapturable
 from .machine import BINARY, NULL, Break, BreakReport, Frame, Restart
@@ -49,7 +50,7 @@ class Trail:
         self.error, self.op, self.lines = error, op, []
 
 
-class Tracer(Effects):
+class Tracer(Growing):
     """The machine that captures."""
 
     special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS}
@@ -300,6 +301,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     run = guarding.define(source, "piece", scope)["run"]
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
     tracer.guard_apart()
+    tracer.guard_written_apart(rebuild.written)
     guard, guard_source = guarding.build(tracer.guards, len(point.names), given)
     mutates = any(changes(node) for node in tracer.graph.nodes)
     entry = Entry(guard, run, tracer.guards, module, source, guard_source, None if signal is None else BreakReport(signal), mutates)

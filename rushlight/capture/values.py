@@ -19,7 +19,7 @@ from . import equivalents
 from .attributes import find
 from .kinds import ITERATORS, NATIVE_TYPES, has_python, python_method
 from .loading import SCALARS, is_library
-from .machine import Break, Generator
+from .machine import NULL, Break, Generator
 
 MISSING = object()
 
@@ -52,7 +52,7 @@ def is_subclass(self: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def get_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
-    value, name = self.value(args[0]), self.value(args[1])
+    value, name = self.value(args[0]), self.plain_number(self.value(args[1]))
     if len(args) == 2:
         return self.getattr(value, name)
     try:
@@ -63,22 +63,26 @@ def get_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
 
 def has_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
     try:
-        self.value(self.inline_attribute(self.value(args[0]), self.value(args[1])))
+        self.value(self.inline_attribute(self.value(args[0]), self.plain_number(self.value(args[1]))))
     except AttributeError:
         return False
     return True
 
 
 def set_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
-    self.setattr(self.value(args[0]), self.value(args[1]), args[2])
+    self.setattr(self.value(args[0]), self.plain_number(self.value(args[1])), args[2])
 
 
 def delete_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
-    self.delattr(self.value(args[0]), self.value(args[1]))
+    self.delattr(self.value(args[0]), self.plain_number(self.value(args[1])))
 
 
 def length(self: Any, args: tuple, kwargs: dict) -> Any:
+    found = self.length_of(args[0])
+    if found is not NULL:
+        return found
     value = self.value(args[0])
+    value = value.concrete() if self.is_symbol(value) else value
     self.touch(value)
     if isinstance(value, Tensor):
         return self.call_op(Tensor.__len__, (value,), {})

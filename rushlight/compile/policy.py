@@ -48,7 +48,7 @@ class Policy:
     # -- what is dynamic ---------------------------------------------------------------------------------------------
 
     def symbol(self, tracer: Any, source: Any, raw: Any) -> Any:
-        """A symbol for a number that varies, or None: it is guarded by value."""
+        """A symbol for a number or text that varies, or None: it is guarded by value."""
         if self.owner.dynamic is False or (type(raw) is float and raw - raw != 0):
             return None
         if type(raw) is int and (config.specialize_int or not -2**62 < raw < 2**62):
@@ -57,7 +57,7 @@ class Policy:
             return None
         if self.varying.get(source.name) is True:
             return tracer.make_symbol(source, raw)
-        if self.is_argument(source) and (type(raw) is float or raw not in (-1, 0, 1)):
+        if type(raw) is not str and self.is_argument(source) and (type(raw) is float or raw not in (-1, 0, 1)):
             symbol = tracer.make_symbol(source, raw)
             symbol.soft = self.owner.dynamic is not True
             return symbol
