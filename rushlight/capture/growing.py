@@ -15,7 +15,7 @@ from .loading import Pending
 from .machine import NULL
 from .shapes import Symbol
 
-ADDS = {(list, "append"): 1, (list, "extend"): 1, (collections.deque, "append"): 1, (set, "add"): 1, (dict, "__setitem__"): 2}
+ADDS: dict[tuple[type, str], int] = {(list, "append"): 1, (list, "extend"): 1, (collections.deque, "append"): 1, (set, "add"): 1, (dict, "__setitem__"): 2}
 TABLES = (list, tuple, dict)
 
 
