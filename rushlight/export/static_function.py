@@ -45,9 +45,11 @@ class TensorSpec:
 class ConcreteFunction:
     """One graph of a static function: tensors in, tensors out, no Python."""
 
-    def __init__(self, name: str, graph: Graph, module: GraphModule, out_spec: Any, constants: list, specs: list):
+    def __init__(self, name: str, graph: Graph, module: GraphModule, out_spec: Any, constants: list, specs: list,
+                 bound: list | None = None):
         self.name, self.static_graph, self.graph_module = name, graph, module
         self.out_spec, self.constants, self.specs = out_spec, constants, specs
+        self.bound = bound or []  # the Python values that it was traced with
 
     @property
     def graph(self) -> Any:
@@ -61,8 +63,18 @@ class ConcreteFunction:
     def structured_input_signature(self) -> list:
         return self.specs
 
+    @property
+    def outputs(self) -> list:
+        """The values of the graph that it returns."""
+        return list(self.graph_module.graph.output_node().args[0])
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, Tensor)]
+        given = tree_flatten((args, kwargs))[0]
+        tensors = [leaf for leaf in given if isinstance(leaf, Tensor)]
+        others = [leaf for leaf in given if not isinstance(leaf, Tensor)]
+        if others and others != self.bound:
+            raise TypeError(f"ConcreteFunction {self.name} was traced with the Python values {self.bound} but was called with {others}: "
+                            "they are part of the graph")
         if len(tensors) != len(self.specs):
             raise TypeError(f"ConcreteFunction {self.name} was constructed with {len(self.specs)} tensors but was called with {len(tensors)}")
         for at, (value, wanted) in enumerate(zip(tensors, self.specs)):
@@ -197,6 +209,7 @@ class StaticFunction:
     def make(self, specs: list, leaves: list, spec: Any) -> ConcreteFunction:
         """Run the Python once, on values of a new graph."""
         graph = Graph(self.__name__)
+        graph.of_function = True
         inputs, names = [], iter(specs)
         for leaf in leaves:
             if isinstance(leaf, (Tensor, Example)):
@@ -224,7 +237,8 @@ class StaticFunction:
                     constants.append(leaf)
         graph.closed = True
         module = finished(graph, nodes)
-        return ConcreteFunction(self.__name__, graph, module, out_spec, constants, specs)
+        bound = [leaf for leaf in leaves if not isinstance(leaf, (Tensor, Example))]
+        return ConcreteFunction(self.__name__, graph, module, out_spec, constants, specs, bound)
 
     def note_trace(self) -> None:
         """tf.function's warning of frequent tracing: five or more traces within the last calls."""

@@ -124,6 +124,10 @@ class GraphTensor(Tensor):
 
     __hash__ = object.__hash__
 
+    def eval(self, feed_dict: dict | None = None, session: Any = None) -> Any:
+        """The value in a session: the given one, or that of the `with` block."""
+        return session_of(session, "evaluate tensor using `eval()`").run(self, feed_dict)
+
     @classmethod
     def __dispatch__(cls, op: Any, bound: dict, out: Any) -> Any:
         """Add the op to its graph and run it on the stand-ins."""
@@ -170,6 +174,7 @@ class Graph:
     def __init__(self, name: str = "graph"):
         self.nodes = Nodes()
         self.finalized = self.closed = False
+        self.of_function = False  # made by a static.function, which keeps no variables
         self.scope_name = name
         self.variables: dict[str, GraphTensor] = {}
         self.captured: dict[int, tuple] = {}  # tensor from outside -> (tensor, node)
@@ -354,6 +359,9 @@ def variable(initial_value: Any, name: str | None = None, trainable: bool = True
     """
     graph = default_graph()
     graph.check_open()
+    if graph.of_function:
+        raise ValueError("tf.function only supports singleton tf.Variables created on the first call. Make sure the variable is only created once or "
+                         "created outside of the static.function: its body runs once for each signature. Make a torch.nn.Parameter outside.")
     if name is not None and name in graph.variables:
         raise ValueError(f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?")
     if isinstance(initial_value, GraphTensor):
@@ -387,8 +395,22 @@ class Operation:
     def name(self) -> str:
         return self.node.name
 
+    def run(self, feed_dict: dict | None = None, session: Any = None) -> None:
+        """Run it in a session: the given one, or that of the `with` block."""
+        session_of(session, "execute operation using `run()`").run(self, feed_dict)
+
     def __repr__(self) -> str:
         return f"<static.Operation '{self.node.name}'>"
+
+
+SESSIONS: list[Any] = []  # entered by `with`, the innermost last
+
+
+def session_of(session: Any, what: str) -> Any:
+    """The session to use."""
+    if session is None and not SESSIONS:
+        raise ValueError(f"Cannot {what}: No default session is registered. Use `with sess:` or pass an explicit session")
+    return SESSIONS[-1] if session is None else session
 
 
 def no_operation(*inputs: Any) -> None:

@@ -15,6 +15,7 @@ from ..ops import ones_like
 from ..ops import tensor as make_tensor
 from ..tensor import Parameter, Tensor
 from .static_graph import (
+    SESSIONS,
     FailedPreconditionError,
     Graph,
     GraphTensor,
@@ -53,10 +54,12 @@ class Session:
 
     def __enter__(self) -> "Session":
         Graph.stack.append(self.graph)
+        SESSIONS.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
         Graph.stack.remove(self.graph)
+        SESSIONS.remove(self)
         self.close()
 
     def close(self) -> None:
@@ -75,7 +78,7 @@ class Session:
             raise RuntimeError("Attempted to use a closed Session.")
         leaves, spec = tree_flatten(fetches)
         wanted = [self.element(leaf) for leaf in leaves]
-        fed = {self.element(key).node: self.fitting(self.element(key), value) for key, value in (feed_dict or {}).items()}
+        fed = {self.fed(key).node: self.fitting(self.fed(key), value) for key, value in (feed_dict or {}).items()}
         env: dict[Node, Any] = dict(fed)
         for node in self.plan(wanted, fed):
             env[node] = self.value(node, env)
@@ -99,6 +102,17 @@ class Session:
         if item.graph is not self.graph:
             raise ValueError(f"Fetch argument {item!r} cannot be interpreted as a Tensor. (Tensor {item!r} is not an element of this graph.)")
         return item
+
+    def fed(self, key: Any) -> Any:
+        """A tensor of this graph that is fed."""
+        if not isinstance(key, (GraphTensor, Operation, str)):
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {key!r} is of type {type(key).__name__}")
+        if not isinstance(key, str) and key.graph is not self.graph:
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: Tensor {key!r} is not an element of this graph.")
+        found = self.element(key)
+        if isinstance(found, Operation):
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {found!r} is an operation, which has no value")
+        return found
 
     def fitting(self, target: Any, value: Any) -> Tensor:
         """A fed value as a tensor of the right dtype and sizes."""

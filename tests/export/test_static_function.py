@@ -129,3 +129,21 @@ def test_leaks_and_branches():
 
     with pytest.raises(TypeError, match="as a Python bool is not allowed"):
         branches(torch.ones(1))
+
+
+def test_no_variables_inside():
+    @static.function
+    def f(x):
+        return x + static.variable(torch.ones(1))
+    with pytest.raises(ValueError, match="tf.function only supports singleton tf.Variables created on the first call."):
+        f(torch.ones(1))
+
+
+def test_a_concrete_function_keeps_its_python_values():
+    @static.function
+    def f(x, k=1):
+        return x * k
+    concrete = f.get_concrete_function(torch.ones(2), 3)
+    assert concrete(torch.ones(2)).tolist() == [3.0, 3.0] == concrete(torch.ones(2), 3).tolist() and len(concrete.outputs) == 1
+    with pytest.raises(TypeError, match=r"was traced with the Python values \[3\] but was called with \[4\]"):
+        concrete(torch.ones(2), 4)

@@ -142,3 +142,26 @@ def test_errors(net):
     session.close()
     with pytest.raises(RuntimeError, match="Attempted to use a closed Session"):
         session.run(w)
+
+
+def test_default_session():
+    with static.Graph().as_default() as graph:
+        w = static.variable(1.0, name="w")
+        up, init = static.assign_add(w, 1.0), static.global_variables_initializer()
+    with pytest.raises(ValueError, match=r"Cannot evaluate tensor using `eval\(\)`: No default session is registered"):
+        w.eval()
+    with static.Session(graph=graph) as session:
+        init.run()
+        assert up.eval() == 2.0 and w.eval(session=session) == 2.0
+
+
+def test_what_cannot_be_fed():
+    with static.Graph().as_default() as graph:
+        a = static.placeholder(torch.float32, [1], name="a")
+        init = static.global_variables_initializer()
+    with static.Graph().as_default():
+        z = static.placeholder(torch.float32, [1], name="z")
+    session = static.Session(graph=graph)
+    for key in (z, 3, init):
+        with pytest.raises(TypeError, match="Cannot interpret feed_dict key as Tensor"):
+            session.run(a, {key: [1.0]})
