@@ -1,7 +1,6 @@
 """The NumPy loader: one file without rushlight runs a package, checks its inputs, and names what it lacks."""
 import importlib.util
 import io
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +32,7 @@ def test_it_imports_numpy_only(tmp_path):
     x = torch.randn(2, 1, 8, 8)
     torch.export.save(export(net, (x,), dynamic_shapes=({0: Dim("b")},)), tmp_path / "net.pt2")
     np.save(tmp_path / "x.npy", x.numpy())
-    shutil.copy(ROOT / "rushlight" / "export" / "loader.py", tmp_path)
+    loader.write(tmp_path / "loader.py")
     code = ("import sys, numpy as np, loader\nout = loader.load('net.pt2')(np.load('x.npy'))\nprint(repr(out.tolist()))\n"
             "assert not [m for m in sys.modules if m.startswith(('rushlight', 'llvmlite'))]")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env={"PYTHONSAFEPATH": ""})

@@ -1,0 +1,247 @@
+"""Shapes, indexing and creation as NumPy."""
+
+import numpy as np
+
+from .program import op
+
+
+@op("getitem")
+def getitem(x, index):
+    return x[index]
+
+
+@op("setitem")
+def setitem(x, index, new):
+    x[index] = new
+
+
+@op("getattr")
+def attribute(x, name):
+    if name not in ("T", "mT", "real", "imag", "data"):
+        raise NotImplementedError(f"loader: the attribute {name}")
+    return np.swapaxes(x, -1, -2) if name == "mT" else x if name == "data" else getattr(x, name)
+
+
+@op("size_of")
+def size_of(x, dim):
+    return np.asarray(x.shape[dim], np.int64)
+
+
+@op("check_true")
+def check_true(condition):
+    if not condition:
+        raise AssertionError("Runtime assertion failed: a condition that the exported program asserts does not hold")
+    return condition
+
+
+def several(given):
+    return list(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else list(given)
+
+
+@op("size")
+def size(x, dim=None):
+    return x.shape if dim is None else x.shape[dim]
+
+
+@op("reshape", "view")
+def reshape(x, *shape, **named):
+    return x.reshape(several(shape or tuple(named.values())))
+
+
+@op("flatten")
+def flatten_dims(x, start_dim=0, end_dim=-1):
+    end = end_dim % x.ndim
+    return x.reshape([*x.shape[:start_dim % x.ndim], -1, *x.shape[end + 1:]])
+
+
+@op("transpose", "swapaxes")
+def transpose(x, a, b):
+    return np.swapaxes(x, a, b)
+
+
+@op("t")
+def t(x):
+    return x.T
+
+
+@op("permute")
+def permute(x, *dims):
+    return x.transpose(several(dims))
+
+
+@op("unsqueeze")
+def unsqueeze(x, dim):
+    return np.expand_dims(x, dim)
+
+
+@op("squeeze")
+def squeeze(x, dim=None):
+    dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    return np.squeeze(x, tuple(at for at in dims if x.shape[at] == 1))
+
+
+@op("expand", "broadcast_to")
+def expand(x, *shape):
+    wanted = several(shape)
+    lead = len(wanted) - x.ndim
+    return np.broadcast_to(x, [x.shape[at - lead] if item == -1 else item for at, item in enumerate(wanted)])
+
+
+@op("repeat")
+def repeat(x, *sizes):
+    return np.tile(x, several(sizes))
+
+
+@op("cat", "concat")
+def cat(tensors, dim=0):
+    return np.concatenate(tensors, axis=dim)
+
+
+@op("stack")
+def stack(tensors, dim=0):
+    return np.stack(tensors, axis=dim)
+
+
+@op("chunk")
+def chunk(x, chunks, dim=0):
+    each = -(-x.shape[dim] // chunks)
+    return split(x, each, dim)
+
+
+@op("split", "split_with_sizes")
+def split(x, sizes, dim=0):
+    have = x.shape[dim]
+    ends = list(range(sizes, have, sizes)) if isinstance(sizes, int) else list(np.cumsum(sizes)[:-1])
+    return tuple(np.split(x, ends, axis=dim))
+
+
+@op("unbind")
+def unbind(x, dim=0):
+    return tuple(np.moveaxis(x, dim, 0))
+
+
+@op("select")
+def select(x, dim, index):
+    return np.take(x, index, axis=dim)
+
+
+@op("narrow")
+def narrow(x, dim, start, length):
+    return np.take(x, np.arange(start, start + length), axis=dim)
+
+
+@op("embedding")
+def embedding(index, weight, *other, **named):
+    return weight[index]
+
+
+@op("index_select")
+def index_select(x, dim, index):
+    return np.take(x, index, axis=dim)
+
+
+@op("gather")
+def gather(x, dim, index, sparse_grad=False):
+    return np.take_along_axis(x, index, axis=dim)
+
+
+@op("pad")
+def pad(x, pad, mode="constant", value=None):
+    pairs = list(zip(pad[::2], pad[1::2]))[::-1]
+    width = [(0, 0)] * (x.ndim - len(pairs)) + pairs
+    return np.pad(x, width, constant_values=value or 0) if mode == "constant" else np.pad(
+        x, width, {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
+
+
+@op("to", "type_as", "detach", "contiguous", "float", "double", "long", "int", "bool", "half", "requires_grad_", "alias")
+def same(x, *other, **named):
+    return x  # the dtype is that of the node's type
+
+
+@op("clone")
+def clone(x, *other, **named):
+    return x.copy()
+
+
+@op("copy_")
+def copy_(x, new, *other):
+    x[...] = new
+    return x
+
+
+@op("switch_mode")
+def switch_mode(name, mode):
+    return None
+
+
+@op("zeros")
+def zeros(*shape, dtype=None, **named):
+    return np.zeros(several(shape), dtype or np.float32)
+
+
+@op("ones")
+def ones(*shape, dtype=None, **named):
+    return np.ones(several(shape), dtype or np.float32)
+
+
+@op("full")
+def full(shape, fill_value, dtype=None, **named):
+    return np.full(shape, fill_value, dtype)
+
+
+@op("zeros_like")
+def zeros_like(x, **named):
+    return np.zeros_like(x)
+
+
+@op("ones_like")
+def ones_like(x, **named):
+    return np.ones_like(x)
+
+
+@op("full_like")
+def full_like(x, fill_value, **named):
+    return np.full_like(x, fill_value)
+
+
+@op("arange")
+def arange(*args, dtype=None, **named):
+    return np.arange(*args, dtype=dtype)
+
+
+@op("tensor")
+def tensor(data, dtype=None, **named):
+    return np.array(data, dtype or (np.float32 if np.asarray(data).dtype.kind == "f" else None))
+
+
+@op("tril")
+def tril(x, diagonal=0):
+    return np.tril(x, diagonal)
+
+
+@op("triu")
+def triu(x, diagonal=0):
+    return np.triu(x, diagonal)
+
+
+@op("pixel_shuffle")
+def pixel_shuffle(x, r):
+    *lead, channels, height, width = x.shape
+    return np.transpose(x.reshape(-1, channels // r ** 2, r, r, height, width), (0, 1, 4, 2, 5, 3)).reshape(*lead, channels // r ** 2, height * r, width * r)
+
+
+@op("pixel_unshuffle")
+def pixel_unshuffle(x, r):
+    *lead, channels, height, width = x.shape
+    return np.transpose(x.reshape(-1, channels, height // r, r, width // r, r), (0, 1, 3, 5, 2, 4)).reshape(*lead, channels * r * r, height // r, width // r)
+
+
+@op("channel_shuffle")
+def channel_shuffle(x, groups):
+    return np.swapaxes(x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]), 1, 2).reshape(x.shape)
+
+
+@op("unflatten")
+def unflatten_dim(x, dim, sizes):
+    dim %= x.ndim
+    return x.reshape([*x.shape[:dim], *sizes, *x.shape[dim + 1:]])
