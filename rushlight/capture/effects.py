@@ -108,7 +108,7 @@ class Effects(Answers):
             node, seen = last._next, traced.stand_in._array
             while node is not self.graph._root:
                 if node.op == "call_function" and changes(node) and any(
-                        isinstance(used.meta.get("val"), Tensor) and np.may_share_memory(used.meta["val"]._array, seen) for used in node.all_input_nodes):
+                        self.lies_in(used, seen) for used in node.all_input_nodes):
                     return mark
                 node = node._next
         return None

@@ -500,8 +500,7 @@ class Shapes(Tensors):
     def shares_memory(self, node: Any, raw: Tensor) -> bool:
         """Whether the node may write where the input lies."""
         copied = self.known[id(raw)].value.stand_in._array
-        return any(np.may_share_memory(used.meta["val"]._array, copied) for used in node.all_input_nodes
-                   if isinstance(used.meta.get("val"), Tensor))
+        return any(self.lies_in(used, copied) for used in node.all_input_nodes)
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
         if public_name(function) == "item" and args and type(self.value(args[0])) is Traced and self.in_optimizer():

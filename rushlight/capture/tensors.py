@@ -5,13 +5,17 @@ computed from copies of the inputs, so that every op there is can be recorded an
 depends on the stand-in's values never reaches the trace: such a question is a break.  Read `Tensors.call_op` first.
 """
 
+import mmap
 import operator
 from types import FunctionType, MethodType
 from typing import Any
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from ..core import modes
+from ..core.memory import PRIVATE
 from ..graph import Graph, Node
 from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
 from .attributes import find
@@ -47,6 +51,7 @@ FACT_ATTRIBUTES = frozenset({
 })
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
 READ_HINT = "Keep the value a tensor, or move the read out of the compiled function."
+UNTOUCHED = 1 << 16  # bytes from which a shadow is memory that the system has not yet given
 PAIRS = 8  # so many inputs are guarded in pairs not to be the same tensor
 MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
 
@@ -105,7 +110,9 @@ class Tensors(Calls):
         self.graph = Graph()
         self.held: dict[str, Any] = {}  # graphs of branches, by the name that the graph fetches them with
         self.inputs: list[Traced] = []
-        self.traced: dict[int, Traced] = {}  # by the stand-in's identity
+        # By the stand-in's identity. What the traced code has dropped is freed, as it is when that code runs.
+        self.traced: WeakValueDictionary[int, Traced] = WeakValueDictionary()
+        self.shadows: dict[int, tuple] = {}  # by the identity of what owns memory: a weak reference to it, and its shadow
         self.storages: dict[int, tuple] = {}  # real storage -> its copy
         self.recorded = present_modes()
         self.recorded_ops = 0
@@ -224,8 +231,34 @@ class Tensors(Calls):
         traced._requires_grad, traced._node, traced._grad, traced._meta, traced._shape = False, None, None, None, None
         traced.node, traced.stand_in, traced.tracer, traced.source, traced.real = node, stand_in, self, None, None
         self.traced[id(stand_in)] = traced
-        node.meta["val"] = stand_in
+        self.note_value(node, stand_in)
         return traced
+
+    def note_value(self, node: Node, stand_in: Tensor) -> None:
+        """What the graph keeps of a value: shape, dtype, layout, requires_grad and what it shares memory with, but not the numbers."""
+        outline = new(type(stand_in))
+        outline._array, outline._dtype, outline._requires_grad = self.shadow(stand_in._array), stand_in._dtype, stand_in._requires_grad
+        outline._node = outline._grad = outline._meta = outline._shape = None
+        node.meta["val"] = outline
+
+    def shadow(self, array: np.ndarray) -> np.ndarray:
+        """An array that lies in other memory, which is never touched, as this one lies in its own."""
+        base = array
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        start, stop = byte_bounds(base)
+        found = self.shadows.get(id(base))
+        if found is None or found[0]() is not base:
+            size = max(stop - start, 1)
+            memory = np.zeros(size, np.uint8) if size < UNTOUCHED else np.frombuffer(mmap.mmap(-1, size, **PRIVATE), np.uint8)
+            found = self.shadows[id(base)] = (ref(base), memory)
+        offset = array.__array_interface__["data"][0] - start
+        return np.ndarray(array.shape, array.dtype, found[1], offset if array.size else 0, array.strides)
+
+    def lies_in(self, node: Node, array: np.ndarray) -> bool:
+        """Whether a node's value may share memory with an array."""
+        value = node.meta.get("val")
+        return isinstance(value, Tensor) and np.may_share_memory(value._array, self.shadow(array))
 
     def is_proxy(self, value: Any) -> bool:
         return type(value) is Traced
@@ -304,7 +337,7 @@ class Tensors(Calls):
             known = self.traced.get(id(result))
             if known is not None:  # an in-place op gives its own input
                 self.refresh(known)
-                node.meta["val"] = result
+                self.note_value(node, result)
                 return known
             return self.trace_of(node, result)
         if isinstance(result, (tuple, list)):
