@@ -92,7 +92,7 @@ def sweep_function(name: str) -> object:
     module, i64 = ir.Module(), ir.Type("i64")
     f = module.function("sweep", "void", [("first", i64), ("stop", i64), ("out", ir.Type("ptr"))])
     first, stop, out = f.parameters
-    narrow, wide = ir.Type("float", lanes), ir.Type("double", lanes)
+    wide = ir.Type("double", lanes)
     worst, strange = f.alloca(wide), f.alloca(ir.Type("i32", lanes))
     f.store(f.constant(wide, 0.0), worst, 64)
     f.store(f.constant(ir.Type("i32", lanes), 0), strange, 64)

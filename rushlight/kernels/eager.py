@@ -1,8 +1,10 @@
 """Eager ops on large arrays: the ops' own rules as kernels that run on all cores.
 
-The generated eager functions (ops/generate.py) ask here when an array has `LARGE` elements or more.  NumPy serves the first
-uses of an op; then a kernel is made whose number of rows (or blocks of elements) is an argument, so one serves
-every size.  Whatever does not fit (strides, dtypes, broadcasting) stays with NumPy.  Read `run` first.
+The generated eager functions (ops/generate.py) ask here when an array has `LARGE` elements or more.  On its first use an op
+gets a kernel whose number of rows (or blocks of elements) is an argument, so one serves every size; making it takes 10 to
+30 ms, once.  Who computes never changes later, since that would change bits.  Only convolutions, whose programs are
+for one set of sizes and take longer to make, are left to NumPy at first.  Whatever does not fit (strides, dtypes,
+broadcasting) stays with NumPy.  Read `run` first.
 """
 
 import ctypes
@@ -22,7 +24,8 @@ from .rules import RULES
 from .rules_primitive import composite_rule
 
 LARGE = 1 << 17
-USES = 2  # by NumPy, before a kernel is made
+USES = 2  # of a convolution by NumPy, before a program is made
+WIDTHS = 64  # of rows that kernels are made for, an op; others stay with NumPy
 ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there are is said at each call
 POINTS = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul "
                    "_div maximum minimum gelu_backward".split())
@@ -102,13 +105,16 @@ def attempt_whole(name: str, args: tuple) -> np.ndarray | None:
 
 
 def kernel(key: tuple) -> Any:
-    """The kernel for a use, None while NumPy still serves (or always, where none can be made)."""
+    """The kernel for a use, None where NumPy serves."""
     found = _kernels.get(key, 0)
     if type(found) is not int:
         return found
     with _lock:
         _kernels[key] = found + 1
-        if found < USES or len(_kernels) > 512:
+        if key[0] in WHOLE and found < USES:
+            return None
+        if len(_kernels) > 512 or key[0] in ROWS and sum(other[0] == key[0] for other in _kernels) > WIDTHS:
+            _kernels[key] = None
             return None
         try:
             usable = llvm.available() and runtime.layout_is_known()

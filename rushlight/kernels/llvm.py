@@ -8,6 +8,7 @@ made here at all.
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import os
 import re
@@ -28,13 +29,14 @@ SYMBOLS = frozenset(
         "atanh atan2 hypot nextafter cbrt ldexp frexp").split()])
 
 MAX_INSTRUCTIONS = 60_000
+LINKS = 32  # libraries that are linked by one JIT
 # Kernels are vectorised and unrolled by construction, so a few passes do what the whole O2 pipeline did (measured: the
 # same speed, a third of the time); loop invariants are moved out by the code generator.
 PASSES = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "new_gvn", "loop_rotate", "instruction_combine",
           "simplify_cfg")
 OPTIONS = "3 " + " ".join(PASSES)  # bumped when the pipeline changes, so that cached objects are not mixed
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _serial = itertools.count()
 _engine: Any = None
 _refused = False
@@ -80,13 +82,25 @@ class Engine:
             self.flags = ",".join(f"+{name}" for name in sorted(self.features))
         self.target = binding.Target.from_triple(self.triple)
 
-        def machine() -> Any:
-            return self.target.create_target_machine(cpu=self.cpu, features=self.flags, opt=2, reloc="pic", codemodel="default")
-
-        self.machine = machine()
+        self.machine = self.create_machine()
         self.layout = str(self.machine.target_data)
-        self.jit = binding.create_lljit_compiler(machine(), use_jit_link=True)
+        self.linker, self.linked = None, 0
+        # Made once, since llvmlite frees neither wholly. Used under the lock.
+        self.builder = binding.create_pass_builder(self.machine, binding.create_pipeline_tuning_options(speed_level=2))
+        self.passes = binding.create_new_module_pass_manager()
+        for name in PASSES:
+            getattr(self.passes, f"add_{name}_pass")()
         self.pid = os.getpid()
+
+    def create_machine(self) -> Any:
+        return self.target.create_target_machine(cpu=self.cpu, features=self.flags, opt=2, reloc="pic", codemodel="default")
+
+    def jit(self) -> Any:
+        """What links; a new one from time to time, for it keeps about 10 KB of every library, also of those that were dropped."""
+        if self.linker is None or self.linked == LINKS:
+            self.linker, self.linked = self.binding.create_lljit_compiler(self.create_machine(), use_jit_link=True), 0
+        self.linked += 1
+        return self.linker
 
     @property
     def vector_bits(self) -> int:
@@ -137,6 +151,7 @@ def available() -> bool:
     return True
 
 
+@functools.cache
 def symbol_address(name: str) -> int | None:
     for library in (None, "libm.so.6", "libc.so.6"):
         try:
@@ -192,11 +207,8 @@ def optimise(text: str) -> Any:
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"LLVM refused generated IR: {error}") from None
-    builder = host.binding.create_pass_builder(host.machine, host.binding.create_pipeline_tuning_options(speed_level=2))
-    manager = host.binding.create_new_module_pass_manager()
-    for name in PASSES:
-        getattr(manager, f"add_{name}_pass")()
-    manager.run(module, builder)
+    with _lock:
+        host.passes.run(module, host.builder)
     return module
 
 
@@ -219,7 +231,9 @@ def link(text: str, exports: tuple[str, ...], check: bool = True) -> Library:
             address = symbol_address(name)
             if address is not None:
                 builder.import_symbol(name, address)
-        tracker = builder.link(host.jit, f"rushlight{next(_serial)}")
+        jit = host.jit()
+        tracker = builder.link(jit, f"rushlight{next(_serial)}")
+        tracker.jit = jit  # which goes with its last library, after it
     return Library(tracker, exports, text)
 
 
