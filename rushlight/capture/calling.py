@@ -262,6 +262,8 @@ class Calls(Operations):
         if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType)):
             if args and not isinstance(function.__objclass__, type(None)):
                 owner, args = self.value(args[0]), args[1:]
+                if function.__objclass__ in SCALARS and hasattr(type(owner), "concrete"):  # a Symbol: the method is of its plain value
+                    owner = owner.concrete()
                 if function is object.__setattr__:
                     self.object_setattr(owner, *map(self.value, args))
                     return None

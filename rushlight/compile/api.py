@@ -23,6 +23,10 @@ backends.update({name: run_graph for name in ("eager", "aot_eager", "aot_eager_d
 backends["inductor"] = compile_native
 
 
+class InvalidBackend(RuntimeError):
+    """No backend has this name. `torch._dynamo.exc.InvalidBackend`."""
+
+
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
     return sorted(backends)
 
@@ -30,7 +34,7 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
 def find_backend(backend: Any) -> Callable:
     if isinstance(backend, str):
         if backend not in backends:
-            raise RuntimeError(f"Invalid backend: {backend!r}, see `torch._dynamo.list_backends()` for available backends.")
+            raise InvalidBackend(f"Invalid backend: {backend!r}, see `torch._dynamo.list_backends()` for available backends.")
         return backends[backend]
     if not callable(backend):
         raise TypeError(f"backend must be a name or a callable, got {type(backend).__name__}")

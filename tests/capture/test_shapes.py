@@ -91,3 +91,13 @@ def test_strides_of_inputs_of_varying_sizes_are_noticed():
         fast = torch.compile(function, backend="eager", dynamic=True)
         for x in made:
             assert fast(x)[0] == function(x)[0]
+
+
+def test_methods_of_types_see_the_plain_value_of_what_varies():
+    def f(x, names, n):
+        return torch.sin(x) * int.bit_length(n), sorted(names, key=str.lower), str.upper(names[0])
+
+    compiled = torch.compile(f, backend="eager", fullgraph=True)
+    for names, n in ((["b", "A"], 5), (["a", "C"], 9), (["q", "z"], 1)):
+        assert [v.tolist() if isinstance(v, torch.Tensor) else v for v in compiled(torch.ones(2), names, n)] == [
+            v.tolist() if isinstance(v, torch.Tensor) else v for v in f(torch.ones(2), names, n)]
