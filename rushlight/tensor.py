@@ -286,7 +286,7 @@ class Tensor:
             raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
                                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         if value and self._dtype.category < dtypes.FLOAT:
-            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if value and type(self) is InferenceTensor and not modes.inference_enabled():
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         self._requires_grad = value
@@ -340,7 +340,8 @@ class Tensor:
                                    "(assigned grad has data of a different size)")
             if value._dtype is not self._dtype and self._dtype is not (self._meta and self._meta.gradient_dtype):
                 raise RuntimeError(f"attempting to assign a gradient with dtype '{value._dtype.c_name}' to a tensor with grad_dtype "
-                                   f"'{self._dtype.c_name}'. (assigned grad has data of a different type)")
+                                   f"'{self._dtype.tensor_name.removesuffix('Tensor')}'. The gradient must match the tensor's grad_dtype "
+                                   "(defaults to the tensor's dtype).")
         self._grad = value
 
     @grad.deleter

@@ -134,7 +134,9 @@ class set_grad_enabled(Decorator):
     __slots__ = ("value", "previous")
 
     def __init__(self, mode):
-        self.previous, self.value = grad_enabled(), True if mode else False
+        if type(mode) is not bool:
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+        self.previous, self.value = grad_enabled(), mode
         GRAD.set(self.value)
 
     def __call__(self, function):

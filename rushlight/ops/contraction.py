@@ -3,7 +3,8 @@
 import numpy as np
 
 from ..core import dtypes
-from ..core.size import broadcast_shapes, product, wrap_dim
+from ..core.size import broadcast_shapes as joint_shape
+from ..core.size import product, wrap_dim
 from ..tensor import PLAIN, Tensor
 from .record import composite, primitive
 
@@ -206,11 +207,11 @@ def batch_product(input, other):
         input, a = input.unsqueeze(0), (1, *a)
     if column:
         other, b = other.unsqueeze(-1), (*b, 1)
+    batch = joint_shape(a[:-2], b[:-2])
     if a[-1] != b[-2]:
         if len(a) == len(b) == 3 and a[0] == b[0]:
             raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{b[0]}, {a[-1]}] but got: [{b[0]}, {b[-2]}].")
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({product(a[:-1])}x{a[-1]} and {b[-2]}x{product(b[:-2]) * b[-1]})")
-    batch = broadcast_shapes(a[:-2], b[:-2])
     count = product(batch)
     left = input if a[:-2] == batch else input.expand((*batch, *a[-2:]))
     right = other if b[:-2] == batch else other.expand((*batch, *b[-2:]))
@@ -423,7 +424,7 @@ def tensordot(a, b, dims=2, out=None):
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        left, right = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+        left, right = list(range(-dims, 0)), list(range(dims))
     else:
         left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
         if len(left) != len(right):
@@ -435,6 +436,7 @@ def tensordot(a, b, dims=2, out=None):
                 raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[d]} in dim {d} and second has size "
                                    f"{b.shape[e]} in dim {e}")
             a, b = (a.sum(d, keepdim=True), b) if b.shape[e] == 1 else (a, b.sum(e, keepdim=True))
+    left = [wrap_dim(d, a.ndim) for d in left]
     free_a = [d for d in range(a.ndim) if d not in left]
     free_b = [d for d in range(b.ndim) if d not in right]
     shape = [a.shape[d] for d in free_a] + [b.shape[d] for d in free_b]
@@ -530,8 +532,7 @@ def parse_equation(equation, operands):
             if sizes.get(name, 1) == 1:
                 sizes[name] = size
             elif size != 1 and sizes[name] != size:
-                raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes [original->remapped]: subscript {name} has size {size} for "
-                                   f"operand {at} which does not broadcast with previously seen size {sizes[name]}")
+                raise RuntimeError(f"einsum(): subscript {name} has size {size} for operand {at} which does not broadcast with previously seen size {sizes[name]}")
         terms.append(names)
     dots = list(range(-widest, 0))
     if arrow:

@@ -98,7 +98,7 @@ def foremost(current, kind):
 def not_a_tensor(op, name, value):
     shown = "other" if name == "other" else name
     position = op.params.index(name) + 1
-    return TypeError(f"{op.name}(): argument '{shown}' (position {position}) must be Tensor, not {type(value).__name__}")
+    return TypeError(f"{op.name.lstrip('_')}(): argument '{shown}' (position {position}) must be Tensor, not {type(value).__name__}")
 
 
 def general_pointwise(op, bound):

@@ -94,7 +94,7 @@ def cat(tensors, dim=0, *, out=None):
     >>> torch.cat((torch.tensor([1, 2]), torch.tensor([3])))
     tensor([1, 2, 3])
     """
-    tensors = joined_dtype(list_of_tensors("cat", tensors)) if tensors else no_tensors()
+    tensors = joined_dtype(list_of_tensors("cat", tensors)) if not isinstance(tensors, (list, tuple)) or tensors else no_tensors()
     first = None
     for at, tensor in enumerate(tensors):
         shape = tensor._array.shape
@@ -170,9 +170,10 @@ def stack(tensors, dim=0, *, out=None):
     tensor([[1, 3],
             [2, 4]])
     """
-    if len(tensors) == 0:
+    tensors = list_of_tensors("stack", tensors)
+    if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
-    tensors = joined_dtype(list_of_tensors("stack", tensors))
+    tensors = joined_dtype(tensors)
     shape = tensors[0]._array.shape
     dim = wrap_dim(dim, len(shape) + 1)
     for at, tensor in enumerate(tensors):

@@ -80,7 +80,7 @@ def rounding(kernel, name):
     return no_bools(lambda input: input.copy() if input.dtype.kind in "iu" else kernel(input), f"{name}_vml_cpu")
 
 
-@pointwise(rounding(np.floor, "floor"), dunder="floor", grad=dict(input=lambda g: zeros_like(g)), no_complex="\"floor_vml_cpu\" not implemented for '{}'")
+@pointwise(rounding(np.floor, "floor"), dunder="floor", grad=dict(input=lambda g: zeros_like(g)), no_complex="floor is not supported for complex inputs")
 def floor(input):
     """The largest whole number not above input.
 
@@ -90,7 +90,7 @@ def floor(input):
     """
 
 
-@pointwise(rounding(np.ceil, "ceil"), dunder="ceil", grad=dict(input=lambda g: zeros_like(g)), no_complex="\"ceil_vml_cpu\" not implemented for '{}'")
+@pointwise(rounding(np.ceil, "ceil"), dunder="ceil", grad=dict(input=lambda g: zeros_like(g)), no_complex="ceil is not supported for complex inputs")
 def ceil(input):
     """The smallest whole number not below input.
 
@@ -100,7 +100,7 @@ def ceil(input):
     """
 
 
-@pointwise(rounding(np.trunc, "trunc"), dunder="trunc", grad=dict(input=lambda g: zeros_like(g)), no_complex="\"trunc_vml_cpu\" not implemented for '{}'")
+@pointwise(rounding(np.trunc, "trunc"), dunder="trunc", grad=dict(input=lambda g: zeros_like(g)), no_complex="trunc is not supported for complex inputs")
 def trunc(input):
     """The whole part, towards 0.
 

@@ -46,7 +46,7 @@ REFUSED = {
     "bitwise_not": (lambda: torch.bitwise_not(torch.ones(1)), NotImplementedError, "bitwise_not_cpu"),
     "sign": (lambda: torch.sign(C), NotImplementedError, "Unlike NumPy, torch.sign is not intended to support complex numbers"),
     "sign_": (lambda: C.clone().sign_(), NotImplementedError, "Please use torch.sgn instead"),
-    "floor of complex": (lambda: torch.floor(C), NotImplementedError, "floor_vml_cpu"),
+    "floor of complex": (lambda: torch.floor(C), NotImplementedError, "floor is not supported for complex inputs"),
     **{name: (lambda name=name: getattr(torch, name)(B), NotImplementedError, f"\"{kernel}\" not implemented for 'Bool'") for name, kernel in (
         ("round", "round_vml_cpu"), ("floor", "floor_vml_cpu"), ("ceil", "ceil_vml_cpu"), ("trunc", "trunc_vml_cpu"), ("frac", "frac_cpu"),
         ("abs", "abs_cpu"))},
