@@ -156,7 +156,7 @@ class finfo(Info):
         self.bits, self.dtype = real.itemsize * 8, real.name
         self.eps, self.max, self.min = builtins.float(info.eps), builtins.float(info.max), builtins.float(info.min)
         self.tiny = self.smallest_normal = builtins.float(info.smallest_normal)
-        self.resolution = builtins.float(f"{info.resolution:g}")
+        self.resolution = 10.0 ** -builtins.int(info.precision)
 
 
 def bfloat16_limits():
