@@ -48,12 +48,32 @@ def test_needs_something_to_check():
         gradcheck(lambda x: x * 2, (torch.ones(2, dtype=torch.float64),))
 
 
-@pytest.mark.parametrize("check, option", [
-    (torch.autograd.gradcheck, "check_forward_ad"), (torch.autograd.gradcheck, "check_batched_grad"),
-    (torch.autograd.gradcheck, "check_batched_forward_grad"), (torch.autograd.gradgradcheck, "check_fwd_over_rev"),
-    (torch.autograd.gradgradcheck, "check_batched_grad"),
-])
-def test_a_check_that_is_not_built_is_refused_not_passed(check, option):
-    x = torch.tensor([0.5], dtype=torch.float64, requires_grad=True)
-    with pytest.raises(NotImplementedError, match=option):
-        check(torch.sin, (x,), **{option: True})
+def test_forward_mode_and_batches_are_checked():
+    x, y = points(2, 3), points(3)
+    z = torch.complex(points(2).detach(), points(2).detach()).requires_grad_()
+    for f, inputs in ((lambda x, y: (x.sin() * y).sum(1), (x, y)), (torch.fft.fft, (z,)), (lambda z: (z * z).abs(), (z,)),
+                      (lambda x: x.max(1).values, (x,)), (lambda x, k: (x ** 2 * k, x.sum()), (x, 3.0))):
+        assert gradcheck(f, inputs, check_forward_ad=True, check_batched_grad=True)
+        assert gradcheck(f, inputs, check_forward_ad=True, check_backward_ad=False)
+        assert gradgradcheck(f, inputs, check_fwd_over_rev=True, check_batched_grad=True)
+
+
+def test_forward_mode_finds_a_wrong_gradient():
+    with pytest.raises(RuntimeError, match="Jacobian computed with forward mode mismatch for output 0 with respect to input 0"):
+        gradcheck(Wrong.apply, (points(3),), check_forward_ad=True, check_backward_ad=False)
+    with pytest.raises(RuntimeError, match="forward mode mismatch"):
+        gradgradcheck(lambda x: Wrong.apply(x) * x, (points(3),), check_fwd_over_rev=True, check_rev_over_rev=False)
+
+
+def test_a_check_that_is_not_built_is_refused_not_passed():
+    class OwnJvp(Wrong):
+        @staticmethod
+        def jvp(ctx, x_t):
+            return x_t
+
+    with pytest.raises(NotImplementedError, match="check_batched_forward_grad"):
+        gradcheck(torch.sin, (points(1),), check_batched_forward_grad=True)
+    with pytest.raises(NotImplementedError, match="OwnJvp, which has a jvp of its own"):
+        gradcheck(lambda x: OwnJvp.apply(x) + 1, (points(1),), check_forward_ad=True, check_backward_ad=False)
+    with pytest.raises(AssertionError, match="at least one of check_forward_ad or check_backward_ad"):
+        gradcheck(torch.sin, (points(1),), check_backward_ad=False)
