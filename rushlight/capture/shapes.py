@@ -6,6 +6,7 @@ tensors are found by running the graph so far at other sizes (`Shapes.size_expre
 Read `Symbol` and `Shapes.make_symbol` first.
 """
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from .tensors import FACTS, Tensors, Traced, changes, public_name, set_mode
 TEXT = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "floordiv": "({} // {})", "truediv": "({} / {})", "mod": "({} % {})",
         "pow": "({} ** {})", "lshift": "({} << {})", "rshift": "({} >> {})", "neg": "(-{})", "abs": "abs({})", "and_": "({} & {})",
         "or_": "({} | {})", "xor": "({} ^ {})", "invert": "(~{})", "int": "int({})", "float": "float({})", "pos": "(+{})",
-        "sqrt": "sqrt({})", "format": "format({}, {})"}
+        "sqrt": "sqrt({})", "format": "format({}, {})", "min": "min({}, {})", "max": "max({}, {})"}
 RELATIONS = {"lt": "{} < {}", "le": "{} <= {}", "eq": "{} == {}", "ne": "{} != {}", "gt": "{} > {}", "ge": "{} >= {}"}
 VARIABLE_RESULTS = frozenset({"split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes", "unsafe_chunk", "unsafe_split",
                               "broadcast_tensors", "meshgrid", "__iter__"})
@@ -240,6 +241,7 @@ class Shapes(Tensors):
         text = text if answer else f"not ({text})"
         words = text.format(*(source.name for source in sources))
         self.guards.add("relation", None, text, words=words, others=tuple(sources))
+        self.policy.on_relation(sources, text)
         if name == "eq" and answer:
             for item, other in ((left, right), (right, left)):
                 if type(item) is Symbol and type(other) is not Symbol:
@@ -312,7 +314,7 @@ class Shapes(Tensors):
                 node.meta["val"] = self.symbols[source].hint
                 self.inputs.append(self.symbols[source])
         else:
-            function = {"int": int, "float": float, "sqrt": math.sqrt}.get(expression[0]) or getattr(operator, expression[0])
+            function = {"int": int, "float": float, "sqrt": math.sqrt, "min": min, "max": max}.get(expression[0]) or getattr(operator, expression[0])
             node = self.graph.call_function(function, tuple(self.expression_node(part) for part in expression[1:]))
         self.symbol_nodes[key] = node
         return node
@@ -455,6 +457,23 @@ class Shapes(Tensors):
             modes.GRAD.set(before["grad"])
         return env.get(wanted)
 
+    def fixed_by_ops(self, symbol: Symbol) -> bool:
+        """Whether the graph runs at no other size than this."""
+        symbols = self.all_symbols()
+        nodes = [node for node in self.graph.nodes if node.op == "call_function"]
+        if symbol.fixed or symbol not in symbols or not nodes:
+            return False
+        trials = self.vary(symbols, True)
+        moved = [(assignment, env) for assignment, env in trials if assignment[symbol.expression[1]] != symbol.hint]
+        still = next(((assignment, env) for assignment, env in trials if assignment[symbol.expression[1]] == symbol.hint), None)
+
+        def runs(trial: tuple[dict, dict]) -> bool:
+            assignment, env = trial
+            self.evaluate(nodes[-1], env, assignment)
+            return not env.get("failed")
+
+        return bool(moved) and still is not None and runs(still) and not any(map(runs, moved))
+
     def varied_input(self, node: Any, assignment: dict) -> Any:
         for item in self.inputs:
             if type(item) is Symbol:
@@ -559,7 +578,19 @@ class Shapes(Tensors):
     def key(self, value: Any) -> Any:
         return super().key(self.plain_number(value))
 
+    def extreme(self, function: Any, args: tuple) -> Any:
+        """`min` or `max` of numbers some of which are symbols: an expression, so that no order of them is fixed."""
+        numbers = [self.value(arg) for arg in args]
+        if len(numbers) > 1 and {type(number) for number in numbers} == {int, Symbol} and all(
+                type(number) is int or type(number.hint) is int for number in numbers):
+            return functools.reduce(lambda one, two: self.operate(function.__name__, function, one, two), numbers)
+        return None
+
     def native(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        if function in EXTREMES and not kwargs:
+            found = self.extreme(function, args)
+            if found is not None:
+                return found
         if function not in KEEPS_SYMBOLS:
             args = tuple(self.plain_number(self.value(arg)) for arg in args)
             kwargs = {key: self.plain_number(self.value(item)) for key, item in kwargs.items()}
@@ -601,4 +632,5 @@ class Kept(frozenset):
             return False
 
 
+EXTREMES = Kept({min, max})
 KEEPS_SYMBOLS = Kept({min, max, sum, abs, list, tuple, zip, enumerate, reversed, iter, divmod, dict, slice})

@@ -285,7 +285,7 @@ def special_calls() -> dict:
         builtins.str: to_text, builtins.repr: to_repr, builtins.format: to_format, builtins.bool: to_bool,
         builtins.int: number(int, "__int__"), builtins.float: number(float, "__float__"), builtins.vars: variables,
         builtins.abs: apply_dunder("__abs__", abs), builtins.round: apply_dunder("__round__", round), builtins.pow: power,
-        builtins.divmod: divide, functools.partial: partial_make, typing.cast: cast, builtins.range: range_make,
+        math.sqrt: square_root, builtins.divmod: divide, functools.partial: partial_make, typing.cast: cast, builtins.range: range_make,
         operator.getitem: get_item, operator.setitem: set_item, operator.truth: to_bool,
         operator.not_: lambda self, args, kwargs: not self.truth(self.value(args[0])),
         operator.is_: lambda self, args, kwargs: self.same(self.value(args[0]), self.value(args[1])),

@@ -54,8 +54,12 @@ class Pool(dict):
         return pool
 
 
-class RecompileLimit(RuntimeError):
-    """`Hard failure due to fullgraph=True`: PyTorch's FailOnRecompileLimitHit."""
+class FailOnRecompileLimitHit(RuntimeError):
+    """`Hard failure due to fullgraph=True`."""
+
+
+class RecompileError(RuntimeError):
+    """Recompiled although `config.error_on_recompile` is set."""
 
 
 class Compiled:
@@ -186,11 +190,13 @@ class Compiled:
             self.learn(point, roots)
             reasons = self.reasons(point, roots)
             self.recompiles.append((point.where, reasons))
+            filename, line, name = point.where
+            message = "\n".join([f"Recompiling function {name} in {filename}:{line}", "    triggered by the following guard failure(s):",
+                                 *[f"    - {reason}" for reason in reasons]])
             if "recompiles" in LOGS:
-                log.warning("Recompiling function %s in %s:%d\n    triggered by the following guard failure(s):\n%s", point.where[2],
-                            point.where[0], point.where[1], "\n".join(f"    - {reason}" for reason in reasons))
+                log.warning("%s", message)
             if config.error_on_recompile:
-                raise RecompileLimit("error_on_recompile: " + "; ".join(reasons))
+                raise RecompileError(message)
         busy.tracing = True
         slow["count"] += 1
         try:
@@ -297,7 +303,7 @@ class Compiled:
     def limit_hit(self, point: Point, roots: list) -> None:
         reasons = self.reasons(point, roots)
         if self.fullgraph or config.fail_on_recompile_limit_hit:
-            raise RecompileLimit("Hard failure due to fullgraph=True: recompile_limit reached with "
+            raise FailOnRecompileLimitHit("Hard failure due to fullgraph=True: recompile_limit reached with "
                                  f"{'fullgraph=True' if self.fullgraph else 'fail_on_recompile_limit_hit=True'}")
         if not self.warned:
             self.warned = True

@@ -7,7 +7,7 @@ from ..tensor import Tensor
 from .api import InvalidBackend, compile, find_backend, list_backends
 from .compiler import allow_in_graph, assume_constant_result, disable, graph_break, is_compiling, reset, substitute_in_graph
 from .config import config, counters
-from .dispatch import RecompileLimit
+from .dispatch import FailOnRecompileLimitHit, RecompileError
 from .explain import Explanation, explain
 from .module import OptimizedModule
 from .policy import Unsupported
@@ -55,7 +55,8 @@ def is_dynamo_supported() -> bool:
 
 
 utils = SimpleNamespace(counters=counters)
-exc = SimpleNamespace(Unsupported=Unsupported, InvalidBackend=InvalidBackend, FailOnRecompileLimitHit=RecompileLimit, TorchDynamoException=RuntimeError)
+exc = SimpleNamespace(Unsupported=Unsupported, InvalidBackend=InvalidBackend, FailOnRecompileLimitHit=FailOnRecompileLimitHit,
+                      RecompileError=RecompileError, TorchDynamoException=RuntimeError)
 eval_frame = SimpleNamespace(OptimizedModule=OptimizedModule)
 __all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "exc", "explain", "graph_break", "is_compiling",
            "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "optimize", "reset",

@@ -23,8 +23,8 @@ class Unsupported(RuntimeError):
     """`fullgraph=True` met a break. The text says what, why, where, and what to do."""
 
 
-class ConstraintViolation(RuntimeError):
-    """A size marked as dynamic was fixed by the code."""
+class ConstraintViolationError(RuntimeError):
+    """A size marked as dynamic was fixed by the code, or is not in the range it was marked with."""
 
 
 class Early(Fleeting):
@@ -35,6 +35,15 @@ class BackendCompilerFailed(RuntimeError):
     """The backend raised while compiling a graph."""
 
 
+MORE = 'For more information, run with RUSHLIGHT_LOGS="guards".'
+
+
+def specialized(name: str, value: Any) -> str:
+    """PyTorch's words for a size that was marked as dynamic and can be one number only."""
+    return (f"Constraints violated ({name})! {MORE}\n  - You marked {name} as dynamic but your code specialized it to be a constant ({value}). "
+            "If you're using mark_dynamic, either remove it or use maybe_mark_dynamic.")
+
+
 class Policy:
     """The answers for one translation."""
 
@@ -42,6 +51,7 @@ class Policy:
         self.owner, self.point = owner, point
         self.varying = point.history
         self.any_dynamic = owner.dynamic is True or bool(point.history)
+        self.ranges: dict = {}  # what sizes were marked with: (least or None, most or None)
         self.dims: dict = {}
         self.marked: dict = {}
 
@@ -82,6 +92,10 @@ class Policy:
             found = self.dims[source] = self.find_dims(source, raw)
             if found:
                 self.any_dynamic = True
+            for dim in found:
+                for name, limit in zip(("ge", "le"), self.ranges.get((source, dim), ())):
+                    if limit is not None:
+                        tracer.relate(name, tracer.make_symbol(tracer.sources.step("shape", source, dim), raw._array.shape[dim]), limit)
         return found
 
     def find_dims(self, source: Any, raw: Any) -> frozenset:
@@ -89,13 +103,18 @@ class Policy:
         marks = raw.__dict__
         wanted = set(marks.get("_dynamo_dynamic_indices", ())) | set(marks.get("_dynamo_weak_dynamic_indices", ()))
         for dim in marks.get("_dynamo_dynamic_indices", ()):
-            self.marked[source, dim] = shape[dim]
+            if dim < len(shape):
+                self.marked[source, dim] = shape[dim]
+        for dim, (low, high) in marks.get("_dynamo_dynamic_range", {}).items():
+            self.ranges[source, dim] = low, high
+            if not (low or 0) <= shape[dim] <= (shape[dim] if high is None else high):
+                self.outside = f"{shape[dim]} not in range [{low or 0}, {'int_oo' if high is None else high}]"
         if self.owner.dynamic is False or isinstance(raw, Parameter):
             return frozenset(wanted)
         varied = self.varying.get(source.name)
         if isinstance(varied, set):
             wanted |= varied
-        if self.owner.dynamic is True:
+        if self.owner.dynamic is True or not config.assume_static_by_default:
             wanted |= set(range(len(shape)))
         wanted -= set(marks.get("_dynamo_static_indices", ()))
         return frozenset(dim for dim in wanted if dim < len(shape) and shape[dim] > 1)
@@ -118,9 +137,20 @@ class Policy:
         source = tracer.symbol_source(symbol)
         self.fixed = self.fixed or not symbol.soft
         if source is not None and source.kind == "shape" and (source.base, source.key) in self.marked:
-            self.violation = (f"Constraints violated ({source.name})!\n"
-                              f"  - You marked {source.name} as dynamic but your code specialized it to be a constant ({value}). "
-                              "If you're using mark_dynamic, either remove it or use maybe_mark_dynamic.")
+            self.violation = self.violation or specialized(source.name, value)
+
+    def on_relation(self, sources: list, text: str) -> None:
+        """What is guarded of a size that was marked with a range must hold in all of it."""
+        source = sources[0]
+        low, high = self.ranges.get((source.base, source.key), (None, None)) if len(sources) == 1 and source.kind == "shape" else (None, None)
+        if high is None or self.violation is not None:
+            return
+        holds = [n for n in range(low or 2, min(high, (low or 2) + 10_000) + 1) if eval(text.format(n))]
+        if holds and len(holds) <= high - (low or 2) and len(holds) != 1:
+            name = source.name
+            given = f"{low} <= {name} and {name} <= {high}" if low is not None and low > 2 else f"{name} <= {high}"
+            self.violation = (f"Constraints violated ({name})! {MORE}\n  - Not all values of {name} = {name} in the specified range {given} "
+                              f"satisfy the generated guard {holds[0]} <= {name} and {name} <= {holds[-1]}")
 
     def on_label(self, symbol: Any) -> None:
         """A number that varies is written into a text with `%`, and so belongs to this call alone."""
@@ -128,21 +158,28 @@ class Policy:
 
     # -- graphs ------------------------------------------------------------------------------------------------------
 
-    violation: str | None = None
+    violation: str | None = None  # of what was marked, by the code
+    outside: str | None = None  # a size that is not in its range
     label = False
     speaks = False
     fixed = False  # whether the code fixed a number or size that is known to vary
 
     def compile_graph(self, module: Any, examples: list, tracer: Any) -> Any:
         owner = self.owner
-        if self.violation is not None:
-            raise ConstraintViolation(self.violation)
+        if self.outside is not None:
+            raise ConstraintViolationError(self.outside)
         if owner.leaf and sum(node.op.startswith("call") for node in module.graph.nodes) <= 1:
             owner.never = "a layer of one op"  # there is nothing to fuse
             raise Fleeting(owner.never)
         if self.fixed and len(self.point.entries) >= 2 and len(module.graph.nodes) > UNROLLED and not owner.fullgraph:
             raise Uncapturable(f"its loops are as long as a size that varies, and {len(self.point.entries)} lengths are compiled already")
         self.mark_open(tracer)
+        if self.marked:
+            tracer.all_symbols()
+        for (source, dim), size in self.marked.items():
+            symbol = tracer.symbols.get(tracer.sources.step("shape", source, dim))
+            if self.violation is None and symbol is not None and tracer.fixed_by_ops(symbol):
+                self.violation = specialized(symbol.expression[1].name, size)
         owner.graphs.append(module)
         if "graph" in LOGS:
             print(module.print_readable(print_output=False), file=sys.stderr)
@@ -160,6 +197,8 @@ class Policy:
                 raise Fleeting(f"its text is good for one size only: {', '.join(f'{name} == {size}' for name, size in sizes)}")
         counters["stats"]["unique_graphs"] += 1
         compiled = owner.backend(module, examples)
+        if self.violation is not None:
+            raise ConstraintViolationError(self.violation)
         if not callable(compiled):
             raise TypeError("a backend must return a callable")
         if key is not None:

@@ -135,6 +135,9 @@ class ExportPolicy:
     def on_label(self, symbol: Any) -> None:
         pass
 
+    def on_relation(self, sources: list, text: str) -> None:
+        pass
+
     def save_random(self) -> Any:
         return default_generator.get_state()
 

@@ -1,5 +1,7 @@
 """What varies becomes symbolic: sizes, ints and floats, with guards on what the code asked of them."""
 
+import math
+
 import pytest
 
 import rushlight as torch
@@ -101,3 +103,69 @@ def test_methods_of_types_see_the_plain_value_of_what_varies():
     for names, n in ((["b", "A"], 5), (["a", "C"], 9), (["q", "z"], 1)):
         assert [v.tolist() if isinstance(v, torch.Tensor) else v for v in compiled(torch.ones(2), names, n)] == [
             v.tolist() if isinstance(v, torch.Tensor) else v for v in f(torch.ones(2), names, n)]
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: torch.sin(x) if x.shape[0] == 3 else x, lambda x: torch.sin(x).view(3, 2), lambda x: torch.sin(x) + torch.ones(3, 2),
+    lambda x: sum(torch.sin(x[i]) for i in range(x.shape[0])), lambda x: sum(torch.sin(row) for row in x)])
+def test_marked_sizes_that_the_code_fixes_are_refused(function):
+    """By Python, or by an op that takes no other size; the backend has seen the graph by then, as PyTorch's has."""
+    fast, graphs = compiled(function)
+    x = torch.ones(3, 2)
+    torch._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(RuntimeError, match=r"^Constraints violated \(L\['x'\].size\(\)\[0\]\)!(.|\n)*specialized it to be a constant \(3\)") as caught:
+        fast(x)
+    assert type(caught.value).__name__ == "ConstraintViolationError" and len(graphs) == 1
+    y = torch.ones(3, 2)
+    torch._dynamo.maybe_mark_dynamic(y, 0)
+    assert torch.allclose(fast(y), function(y))
+
+
+def test_marked_sizes_that_only_some_values_fit_are_taken():
+    fast, graphs = compiled(lambda x: torch.sin(x).view(2, -1))
+    for rows in (4, 6, 8):
+        x = torch.ones(rows, 3)
+        torch._dynamo.mark_dynamic(x, 0)
+        assert fast(x).shape == (2, 3 * rows // 2)
+    assert len(graphs) == 1
+
+
+def test_marked_ranges():
+    fast, graphs = compiled(lambda x: torch.sin(x) * x.shape[0])
+    for rows in (3, 4, 10):
+        x = torch.ones(rows)
+        torch._dynamo.mark_dynamic(x, 0, min=2, max=10)
+        assert torch.allclose(fast(x), torch.sin(x) * rows)
+    assert len(graphs) == 1
+    x = torch.ones(20)
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=10)
+    with pytest.raises(RuntimeError, match=r"^20 not in range \[2, 10\]"):
+        fast(x)
+    assert torch.allclose(fast(torch.ones(20)), torch.sin(torch.ones(20)) * 20)
+    fast, _ = compiled(lambda x: torch.sin(x) if x.shape[0] < 5 else x)
+    x = torch.ones(3)
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=10)
+    with pytest.raises(RuntimeError, match="satisfy the generated guard 2 <= .* and .* <= 4"):
+        fast(x)
+
+
+def test_sizes_are_open_from_the_start_where_none_is_taken_as_static():
+    with torch._dynamo.config.patch(assume_static_by_default=False):
+        assert run(lambda x: torch.sin(x) * x.shape[0], [(torch.ones(n),) for n in (3, 4, 5)]) == 1
+
+
+def test_the_lesser_of_sizes_fixes_no_order():
+    calls = [(torch.ones(n),) for n in (3, 4, 5, 6, 9)]
+    assert run(lambda x: torch.sin(x)[:min(x.shape[0], 5)] * max(x.shape[0], 4), calls, dynamic=True) == 1
+    assert run(lambda x: torch.sin(x) / math.sqrt(x.shape[0]), calls, dynamic=True) == 1
+
+
+def test_errors_of_recompiling_have_pytorchs_names():
+    fast, _ = compiled(lambda x: torch.sin(x), dynamic=False, fullgraph=True)
+    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit, match="recompile_limit reached with fullgraph=True"):
+        for n in range(2, 12):
+            fast(torch.ones(n))
+    fast, _ = compiled(lambda x: torch.sin(x), dynamic=False)
+    fast(torch.ones(2))
+    with torch._dynamo.config.patch(error_on_recompile=True), pytest.raises(torch._dynamo.exc.RecompileError, match="^Recompiling function <lambda>"):
+        fast(torch.ones(3))

@@ -1,6 +1,7 @@
 """One native program for all sizes: equal to the ops at each, never outside its buffers, refused where its code does not hold."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -261,3 +262,11 @@ def test_random_numbers_have_the_size_of_each_call():
         torch.manual_seed(rows)
         for one, two in zip(got, (torch.randn(rows, 3) * x[:, :3], torch.rand_like(x.t()) + x.t())):
             torch.testing.assert_close(one, two)
+
+
+def test_roots_and_powers_of_sizes_are_computed(programs):
+    compiled = torch.compile(lambda x: x / math.sqrt(x.shape[0]) + x.shape[0] ** -0.5 + x * min(x.shape[0], 100))
+    for rows in (4, 5, 6, 70):
+        x = torch.randn(rows, 3)
+        torch.testing.assert_close(compiled(x), x / math.sqrt(rows) + rows ** -0.5 + x * rows)
+    assert len(programs) == 2
