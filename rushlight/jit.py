@@ -23,15 +23,10 @@ from .export.jit_script import (
     unused,
     wait,
 )
-from .export.jit_trace import TracerWarning, TracingCheckError, trace
+from .export.jit_trace import TracerWarning, TracingCheckError, is_tracing, trace
 from .export.jit_trace import trace_module_methods as trace_module
 
 Attribute = annotate
-
-
-def is_tracing() -> bool:
-    """Whether the running code is being traced; traced code itself sees True."""
-    return False
 
 
 def enable_onednn_fusion(enabled: bool) -> None:

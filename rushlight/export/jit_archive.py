@@ -20,7 +20,7 @@ from ..tensor import Parameter, Tensor
 from . import archive, targets
 from .encode import QUALIFIED, Malformed, decode, encode, identifier, need
 from .jit_language import Machine, Translator, check_functions
-from .jit_module import SAVERS, ScriptFunction, ScriptModule, TracedFunction, TracedModule, deprecated
+from .jit_module import SAVERS, LoadedTracedModule, ScriptFunction, ScriptModule, TracedFunction, TracedModule, deprecated
 from .jit_script import LoadedFunction, ScriptedFunction, methods_of
 
 SCRIPT = "script.json"
@@ -173,7 +173,7 @@ def build(source: Source, found: Archive, about: Any) -> Any:
             made: Any = TracedFunction(program)
             made.__name__ = str(about.get("name"))
             return made
-        made = TracedModule(program, None, programs)
+        made = LoadedTracedModule(program, None, programs)
         made.__dict__["_original_name"] = str(about.get("name"))
         training = about.get("training")
         need(type(training) is dict, "training flags")

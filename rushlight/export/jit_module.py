@@ -48,7 +48,17 @@ SAVERS: dict[str, Any] = {}  # set by jit_archive, which stands above
 
 def run(program: Any, state: list, args: tuple, kwargs: dict) -> Any:
     """Run a traced program: arguments by structure, no checks of sizes."""
-    leaves = program.checks.bind(args, kwargs)
+    try:
+        leaves = program.checks.bind(args, kwargs)
+    except ValueError as error:
+        names = program.checks.names
+        declared = f"Declaration: forward({', '.join(names)})"
+        if len(args) + len(kwargs) > len(names):
+            raise RuntimeError(f"forward() expected at most {len(names)} argument(s) but received {len(args) + len(kwargs)} argument(s). {declared}") from None
+        missing = [name for name in names[len(args):] if name not in kwargs]
+        if missing:
+            raise RuntimeError(f"forward() is missing value for argument '{missing[0]}'. {declared}") from None
+        raise RuntimeError(str(error)) from None
     return tree_unflatten(list(call(program.graph_module.forward, [*state, *leaves])), program.out_spec)
 
 
@@ -70,6 +80,13 @@ class TracedFunction(ScriptFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return run(self.program, self.program.state_values(), args, kwargs)
+
+
+class TracedPart(ScriptModule):
+    """A module inside a traced one: it holds state, and shows the name of what it was."""
+
+    def _get_name(self) -> str:
+        return self.original_name
 
 
 class TracedModule(ScriptModule):
@@ -107,14 +124,18 @@ class TracedModule(ScriptModule):
             for name, module in original.named_modules():
                 made = self if not name else self.get_submodule(name)
                 made.__dict__["training"] = module.training
+                made.__dict__["_original_name"] = type(module).__name__
 
     def holder(self, path: list) -> tuple[Module, str]:
         owner: Module = self
         for part in path[:-1]:
             if part not in owner._modules:
-                owner.add_module(part, ScriptModule())
+                owner.add_module(part, TracedPart())
             owner = owner._modules[part]
         return owner, path[-1]
+
+    def _get_name(self) -> str:
+        return self.original_name
 
     @property
     def graph(self) -> Any:
@@ -138,5 +159,9 @@ class TracedModule(ScriptModule):
         return super().__getattr__(name)
 
 
+class LoadedTracedModule(TracedModule):
+    """A traced module from a file."""
+
+
 # PyTorch's names of the types.
-TracedFunction.__name__, TracedModule.__name__ = "ScriptFunction", "TopLevelTracedModule"
+TracedFunction.__name__, TracedModule.__name__, LoadedTracedModule.__name__ = "ScriptFunction", "TopLevelTracedModule", "RecursiveScriptModule"

@@ -14,8 +14,9 @@ from ..capture.machine import Break
 from ..capture.shapes import Symbol
 from ..capture.tensors import Traced, public_name
 from ..core import modes
+from ..core.generator import default_generator
 from ..core.pytree import tree_flatten, tree_map, tree_unflatten
-from ..graph.node import RANDOM
+from ..graph.node import RANDOM, target_name
 from ..nn.module import Module
 from ..tensor import Tensor
 from .build import Builder, argument_names, fresh
@@ -39,6 +40,13 @@ KINDS = {"__bool__": ("boolean", bool), "__float__": ("float", float), "__int__"
          "item": ("number", None), "tolist": ("list", None), "numpy": ("NumPy array", None), "__iter__": ("iterator", None)}
 
 
+WARNINGS = {
+    "iterator": "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't change the number of "
+                "iterations executed (and might lead to errors or silently give incorrect results).",
+    "len": "Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be tensor.shape[0]. Passing a tensor of "
+           "different shape might lead to errors or silently give incorrect results."}
+
+
 class TracePolicy(ExportPolicy):
     """Every size of every input is free."""
 
@@ -46,6 +54,16 @@ class TracePolicy(ExportPolicy):
         super().__init__(Sizes(), leaves)
         self.any_dynamic = True
         self.dims = {id(leaf): frozenset(range(leaf.dim())) for leaf in leaves if isinstance(leaf, Tensor)}
+
+
+def is_tracing() -> bool:
+    """Whether the running code is being traced.
+
+    >>> import rushlight as torch
+    >>> torch.jit.is_tracing()
+    False
+    """
+    return False
 
 
 def baked(kind: type) -> Any:
@@ -63,7 +81,7 @@ def baked_length(self: Any, args: tuple, kwargs: dict) -> Any:
     """`len()` of a tensor: the number of this run."""
     value = self.value(args[0])
     if type(value) is Traced and value.stand_in.dim():
-        self.warn("integer")
+        self.warn("len")
         return value.stand_in.shape[0]
     return ExportTracer.special[len](self, args, kwargs)
 
@@ -71,17 +89,15 @@ def baked_length(self: Any, args: tuple, kwargs: dict) -> Any:
 class TraceTracer(ExportTracer):
     """Captures one run; never refuses for a value."""
 
-    special = {**ExportTracer.special, int: baked(int), float: baked(float), len: baked_length,
+    special = {**ExportTracer.special, int: baked(int), float: baked(float), len: baked_length, is_tracing: lambda self, args, kwargs: True,
                print: lambda self, args, kwargs: None}  # the real run prints
 
     def warn(self, what: str) -> None:
         line = self.user_line() or ("<unknown>", 0, "")
-        warnings.warn_explicit(
-            f"Converting a tensor to a Python {what} might cause the trace to be incorrect. We can't record the data flow of Python values, so "
-            "this value will be treated as a constant in the future. This means that the trace might not generalize to other inputs!"
-            if what != "iterator" else
-            "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't change the number of "
-            "iterations executed (and might lead to errors or silently give incorrect results).", TracerWarning, line[0], line[1])
+        text = WARNINGS.get(what) or (
+            f"Converting a tensor to a {'' if what == 'NumPy array' else 'Python '}{what} might cause the trace to be incorrect. We can't record the data flow "
+            "of Python values, so this value will be treated as a constant in the future. This means that the trace might not generalize to other inputs!")
+        warnings.warn_explicit(text, TracerWarning, line[0], line[1])
 
     def from_user(self) -> bool:
         return bool(self.active) and "/rushlight/" not in self.active[-1].where[0]
@@ -114,6 +130,9 @@ class TraceTracer(ExportTracer):
         if value.node in self.unknown:
             return value.stand_in._array.shape
         return super().shape_of(value)
+
+    def unknown_sizes(self, value: Traced) -> list:
+        return list(value.stand_in._array.shape)
 
     def iterate_tensor(self, value: Tensor) -> Any:
         self.warn("iterator")
@@ -175,7 +194,10 @@ def capture(func: Any, args: tuple, kwargs: dict, root: Any = None, strict: bool
     args_, kwargs_ = tree_unflatten(leaves, spec)
     tracer, value = trace_module(func, args_, kwargs_, leaves, Sizes(), TraceTracer, TracePolicy(leaves))
     check_result(value, strict)
-    return TraceBuilder(target, tracer, value, names, args, kwargs, leaves, Sizes()).program()
+    program = TraceBuilder(target, tracer, value, names, args, kwargs, leaves, Sizes()).program()
+    if any(tensor.requires_grad for tensor in program._constants.values()):
+        raise RuntimeError("Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input, or detaching the gradient")
+    return program
 
 
 def check_traceable(args: tuple) -> None:
@@ -185,14 +207,19 @@ def check_traceable(args: tuple) -> None:
 
 
 def check_result(value: Any, strict: bool) -> None:
+    if value is None:
+        raise RuntimeError("The traced function didn't return any values! Side-effects are not captured in traces, so it would be a no-op.")
     if not all(isinstance(leaf, Tensor) for leaf in tree_flatten(value)[0]):
         raise RuntimeError("Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions")
     if strict and isinstance(value, (dict, list)):
         kind = type(value).__name__
-        raise RuntimeError(f"Encountering a {kind} at the output of the tracer might cause the trace to be incorrect, this is only valid if the "
-                           "container structure does not change based on the module's inputs. Consider using a constant container instead (e.g. for "
-                           "`list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If you absolutely need this and know the side "
-                           "effects, pass strict=False to trace() to allow this behavior.")
+        text = (f"Encountering a {kind} at the output of the tracer might cause the trace to be incorrect, this is only valid if the "
+                "container structure does not change based on the module's inputs. Consider using a constant container instead (e.g. for "
+                "`list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If you absolutely need this and know the side "
+                "effects, pass strict=False to trace() to allow this behavior.")
+        if isinstance(value, dict):
+            raise RuntimeError(text)
+        warnings.warn(text, TracerWarning, stacklevel=4)
 
 
 def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
@@ -243,22 +270,33 @@ def trace_module_methods(mod: Any, inputs: dict, optimize: Any = None, check_tra
 
 
 def compare(made: Any, func: Any, args: tuple, kwargs: dict, tolerance: float) -> None:
-    """Run both on copies of the inputs: TracingCheckError if they differ, a warning if the function is random."""
+    """Run both on copies of the inputs: warnings if they differ, and that the function is random if it is."""
     graph = made.graph
-    if any(getattr(node.target, "__name__", "") in RANDOM for node in graph.nodes if node.op == "call_function"):
-        return
+    drawn = [node for node in graph.nodes if node.op.startswith("call") and target_name(node.target) in RANDOM and draws(node)]
     copied = lambda value: tree_map(fresh, value)  # noqa: E731
     state = {name: buffer.detach().clone() for name, buffer in func.named_buffers()} if isinstance(func, Module) else {}
+    generator = default_generator.get_state()
     with modes.no_grad():
         wanted, _ = tree_flatten(func(*copied(args), **copied(kwargs)))
         restore(func, state)
         got, _ = tree_flatten(made(*copied(args), **copied(kwargs)))
         restore(func, state)
+    default_generator.set_state(generator)
     for number, (one, two) in enumerate(zip(wanted, got), 1):
         if isinstance(one, Tensor) and not np.allclose(np.asarray(one._array, float) if one._dtype.native else one._array.astype(float),
                                                        two._array.astype(float), tolerance, tolerance, equal_nan=True):
+            if drawn:
+                shown = "".join(f"\n\t{node.format_node()}" for node in drawn)
+                warnings.warn(f"Trace had nondeterministic nodes. Did you forget call .eval() on your model? Nodes:{shown}\nThis may cause errors in trace "
+                              "checking. To disable trace checking, pass check_trace=False to torch.jit.trace()", TracerWarning, stacklevel=4)
+                drawn = []
             warnings.warn(f"Output nr {number}. of the traced function does not match the corresponding output of the Python function.",
                           TracerWarning, stacklevel=4)
+
+
+def draws(node: Any) -> bool:
+    """Whether a random op is on: dropout is not in eval mode."""
+    return "dropout" not in target_name(node.target) or bool(node.kwargs.get("training", (node.args + (None,) * 3)[2] is not False))
 
 
 def restore(func: Any, state: dict) -> None:

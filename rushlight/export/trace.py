@@ -327,7 +327,8 @@ class ExportTracer(Tracer):
             return tuple.__new__(Size, sizes) if dim is None else sizes[dim]
         total: Any = 1
         for size in sizes:
-            total = size if type(total) is int and total == 1 else self.call_op(operator.mul, (total, size), {})
+            total = total * size if type(total) is type(size) is int else size if type(total) is int and total == 1 else self.call_op(
+                operator.mul, (total, size), {})
         return total
 
     def follow_numbers(self, function: Any, name: str, args: tuple, kwargs: dict, result: Any) -> None:

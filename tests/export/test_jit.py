@@ -290,3 +290,37 @@ def test_wrong_use():
     file.seek(0)
     with pytest.raises(FormatError, match="expected the records program.json"):
         torch.export.load(file)
+
+
+def noted(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = call()
+    return result, [str(item.message) for item in caught if item.category is jit.TracerWarning]
+
+
+@pytest.mark.parametrize("function, text", [
+    (lambda x: x * len(x), "Using len to get tensor shape might cause the trace to be incorrect."), (lambda x: [x, x], "Encountering a list at the output of the tracer"),
+    (lambda x: x + torch.from_numpy(x.numpy()), "Converting a tensor to a NumPy array might cause the trace"),
+    (lambda x: x + torch.rand(2), "Trace had nondeterministic nodes. Did you forget call .eval() on your model?")])
+def test_trace_warnings(function, text):
+    _, said = noted(lambda: jit.trace(function, torch.ones(2)))
+    assert any(message.startswith(text) for message in said)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_trace_words():
+    traced = jit.trace(nn.Sequential(nn.Linear(2, 2)), torch.ones(2))
+    with pytest.raises(RuntimeError, match=r"forward\(\) expected at most 1 argument\(s\) but received 2 argument\(s\)"):
+        traced(torch.ones(2), torch.ones(2))
+    with pytest.raises(RuntimeError, match=r"forward\(\) is missing value for argument 'input'"):
+        traced()
+    with pytest.raises(RuntimeError, match="The traced function didn't return any values! Side-effects are not captured in traces"):
+        jit.trace(lambda x: None, torch.ones(1))
+    with pytest.raises(RuntimeError, match="Cannot insert a Tensor that requires grad as a constant"):
+        jit.trace(lambda x: x + TRAINED, torch.ones(2))
+    assert jit.trace(lambda x: x + 1 if jit.is_tracing() else x, torch.ones(1), check_trace=False)(torch.ones(1)) == 2
+    assert repr(traced) == "Sequential(\n  original_name=Sequential\n  (0): Linear(original_name=Linear)\n)"
+
+
+TRAINED = torch.ones(2, requires_grad=True)
