@@ -79,3 +79,12 @@ def test_every_file_that_a_page_names_exists(page):
         path = name[0] or name[1]
         places = [page.parent / path, ROOT / path, ROOT / "rushlight" / path]
         assert any(place.exists() for place in places) or path == "script.py", f"{page.name} names {path}"
+
+
+# Bases that nobody makes instances of, and two old names.
+WITHOUT_EXAMPLE = {"RNNBase", "RNNCellBase", "Container", "NLLLoss2d"}
+
+
+def test_every_layer_shows_how_it_is_used():
+    layers = {name: value for name, value in vars(torch.nn).items() if isinstance(value, type) and issubclass(value, torch.nn.Module)}
+    assert {name for name, layer in layers.items() if ">>>" not in (layer.__doc__ or "")} <= WITHOUT_EXAMPLE

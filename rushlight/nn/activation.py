@@ -39,7 +39,12 @@ class ReLU(_InplaceActivation):
 
 
 class Hardsigmoid(_InplaceActivation):
-    """clamp(x / 6 + 1 / 2, 0, 1); any shape."""
+    """clamp(x / 6 + 1 / 2, 0, 1); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Hardsigmoid()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0.3333, 0.5000, 0.8333])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -49,7 +54,12 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class Hardswish(_InplaceActivation):
-    """x * clamp(x + 3, 0, 6) / 6; any shape."""
+    """x * clamp(x + 3, 0, 6) / 6; any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Hardswish()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.3333,  0.0000,  1.6667])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -59,7 +69,12 @@ class Hardswish(_InplaceActivation):
 
 
 class SELU(_InplaceActivation):
-    """The scaled exponential linear unit, with its fixed constants; any shape."""
+    """The scaled exponential linear unit, with its fixed constants; any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.SELU()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.1113,  0.0000,  2.1014])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
@@ -79,42 +94,72 @@ class SiLU(_InplaceActivation):
 
 
 class Mish(_InplaceActivation):
-    """x * tanh(softplus(x)); any shape."""
+    """x * tanh(softplus(x)); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Mish()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.3034,  0.0000,  1.9440])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, inplace=self.inplace)
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x)); any shape."""
+    """1 / (1 + exp(-x)); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Sigmoid()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0.2689, 0.5000, 0.8808])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return ops.sigmoid(input)
 
 
 class Tanh(Module):
-    """tanh(x); any shape."""
+    """tanh(x); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Tanh()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.7616,  0.0000,  0.9640])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return ops.tanh(input)
 
 
 class LogSigmoid(Module):
-    """log(1 / (1 + exp(-x))); any shape."""
+    """log(1 / (1 + exp(-x))); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LogSigmoid()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.3133, -0.6931, -0.1269])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Softsign(Module):
-    """x / (1 + |x|); any shape."""
+    """x / (1 + |x|); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softsign()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.5000,  0.0000,  0.6667])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x); any shape."""
+    """x - tanh(x); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Tanhshrink()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.2384,  0.0000,  1.0360])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
@@ -184,7 +229,12 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(0, x), 6); any shape."""
+    """min(max(0, x), 6); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReLU6()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -194,7 +244,12 @@ class ReLU6(Hardtanh):
 
 
 class RReLU(Module):
-    """Leaky ReLU with a slope drawn from [lower, upper] in training, and their mean in evaluation; any shape."""
+    """Leaky ReLU with a slope drawn from [lower, upper] in training, and their mean in evaluation; any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.RReLU(0.1, 0.3).eval()(torch.tensor([-1.0, 2.0]))
+    tensor([-0.2000,  2.0000])
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__()
@@ -210,7 +265,12 @@ class RReLU(Module):
 
 
 class ELU(Module):
-    """x where x > 0, else alpha * (exp(x) - 1); any shape."""
+    """x where x > 0, else alpha * (exp(x) - 1); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ELU()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.6321,  0.0000,  2.0000])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -225,7 +285,12 @@ class ELU(Module):
 
 
 class CELU(Module):
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)); any shape."""
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)); any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CELU()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.6321,  0.0000,  2.0000])
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -261,7 +326,12 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """Leaky ReLU whose slope is learned: one for all, or one for each of the `num_parameters` channels in dim 1."""
+    """Leaky ReLU whose slope is learned: one for all, or one for each of the `num_parameters` channels in dim 1.
+
+    >>> import rushlight as torch
+    >>> torch.nn.PReLU(init=0.1)(torch.tensor([-1.0, 2.0])).detach()
+    tensor([-0.1000,  2.0000])
+    """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
@@ -302,7 +372,12 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """a * sigmoid(b) for the two halves a, b of `input` along `dim`; the result is half as long there."""
+    """a * sigmoid(b) for the two halves a, b of `input` along `dim`; the result is half as long there.
+
+    >>> import rushlight as torch
+    >>> torch.nn.GLU()(torch.tensor([1.0, 2.0, 0.0, 0.0]))
+    tensor([0.5000, 1.0000])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -316,7 +391,12 @@ class GLU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold; any shape."""
+    """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold; any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softplus()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0.3133, 0.6931, 2.1269])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -331,7 +411,12 @@ class Softplus(Module):
 
 
 class Hardshrink(Module):
-    """x where |x| > lambd, else 0; any shape."""
+    """x where |x| > lambd, else 0; any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Hardshrink()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.,  0.,  2.])
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -345,7 +430,12 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """x moved by lambd towards 0, and 0 where |x| <= lambd; any shape."""
+    """x moved by lambd towards 0, and 0 where |x| <= lambd; any shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softshrink()(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.5000,  0.0000,  1.5000])
+    """
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()

@@ -48,7 +48,12 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """As AdaptiveAvgPool1d over three dims."""
+    """As AdaptiveAvgPool1d over three dims.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveAvgPool3d((1, 2, 2))(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 1, 2, 2])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool3d(input, self.output_size)
@@ -65,21 +70,36 @@ class _AdaptiveMaxPoolNd(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """The largest values over windows chosen so that the result has `output_size` places."""
+    """The largest values over windows chosen so that the result has `output_size` places.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveMaxPool1d(2)(torch.tensor([[1.0, 3.0, 2.0, 5.0]]))
+    tensor([[3., 5.]])
+    """
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """As AdaptiveMaxPool1d over two dims; None keeps the input's size in that dim."""
+    """As AdaptiveMaxPool1d over two dims; None keeps the input's size in that dim.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveMaxPool2d((1, 2))(torch.ones(1, 2, 4, 4)).shape
+    torch.Size([1, 2, 1, 2])
+    """
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """As AdaptiveMaxPool1d over three dims."""
+    """As AdaptiveMaxPool1d over three dims.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AdaptiveMaxPool3d(2)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 2, 2, 2])
+    """
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
@@ -143,7 +163,12 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max pooling over (N, C, D, H, W) or (C, D, H, W)."""
+    """Fractional max pooling over (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import rushlight as torch
+    >>> torch.nn.FractionalMaxPool3d(2, output_size=3)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 3, 3, 3])
+    """
 
     dims = 3
 

@@ -170,7 +170,12 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalise each channel of (N, C, D, H, W); arguments as for BatchNorm1d."""
+    """Normalise each channel of (N, C, D, H, W); arguments as for BatchNorm1d.
+
+    >>> import rushlight as torch
+    >>> torch.nn.BatchNorm3d(2)(torch.ones(1, 2, 4, 4, 4)).abs().max().item()
+    0.0
+    """
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
@@ -181,6 +186,10 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalisation over one process: there are no others here to synchronise with.
 
     Shapes: (N, C, *), at least 2 dims.
+
+    >>> import rushlight as torch
+    >>> torch.nn.SyncBatchNorm(2).eval()(torch.zeros(1, 2))
+    tensor([[0., 0.]], grad_fn=<NativeBatchNormBackward0>)
     """
 
     def __init__(

@@ -232,6 +232,10 @@ class Conv3d(_ConvNd):
     """Cross-correlation over three spatial dims; arguments as for Conv1d, each an int or a triple.
 
     Shapes: (N, C_in, D, H, W) or (C_in, D, H, W); weight (C_out, C_in / groups, kD, kH, kW).
+
+    >>> import rushlight as torch
+    >>> torch.nn.Conv3d(2, 3, 3, padding=1)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 3, 4, 4, 4])
     """
 
     def __init__(

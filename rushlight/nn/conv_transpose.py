@@ -186,7 +186,12 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """Transposed convolution over three spatial dims; arguments as for ConvTranspose1d, each an int or a triple."""
+    """Transposed convolution over three spatial dims; arguments as for ConvTranspose1d, each an int or a triple.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ConvTranspose3d(2, 3, 2, stride=2)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 3, 8, 8, 8])
+    """
 
     def __init__(
         self,

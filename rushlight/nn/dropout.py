@@ -38,35 +38,63 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels of (N, C, L) or (C, L).
+
+    >>> import rushlight as torch
+    >>> kept = torch.nn.Dropout1d(0.5)(torch.ones(1, 8, 2))
+    >>> all(len(channel.unique()) == 1 for channel in kept[0])  # whole channels
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
-    """Dropout of whole channels of (N, C, H, W) or (C, H, W)."""
+    """Dropout of whole channels of (N, C, H, W) or (C, H, W).
+
+    >>> import rushlight as torch
+    >>> kept = torch.nn.Dropout2d(0.5)(torch.ones(1, 8, 2, 2))
+    >>> all(len(channel.unique()) == 1 for channel in kept[0])  # whole channels
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
-    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import rushlight as torch
+    >>> kept = torch.nn.Dropout3d(0.5)(torch.ones(1, 8, 2, 2, 2))
+    >>> all(len(channel.unique()) == 1 for channel in kept[0])  # whole channels
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps the mean 0 and variance 1 of SELU's outputs."""
+    """Dropout that keeps the mean 0 and variance 1 of SELU's outputs.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AlphaDropout(0.5).eval()(torch.ones(2))
+    tensor([1., 1.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    >>> import rushlight as torch
+    >>> torch.nn.FeatureAlphaDropout(0.5).eval()(torch.ones(1, 2, 1)).flatten()
+    tensor([1., 1.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)

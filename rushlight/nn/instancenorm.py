@@ -108,7 +108,12 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalise each channel of each image (N, C, H, W) or (C, H, W)."""
+    """Normalise each channel of each image (N, C, H, W) or (C, H, W).
+
+    >>> import rushlight as torch
+    >>> torch.nn.InstanceNorm2d(1)(torch.tensor([[[[1.0, 3.0]]]]))
+    tensor([[[[-1.0000,  1.0000]]]])
+    """
 
     def _get_no_batch_dim(self) -> int:
         return 3
@@ -119,7 +124,12 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalise each channel of each volume (N, C, D, H, W) or (C, D, H, W)."""
+    """Normalise each channel of each volume (N, C, D, H, W) or (C, D, H, W).
+
+    >>> import rushlight as torch
+    >>> torch.nn.InstanceNorm3d(2)(torch.ones(1, 2, 4, 4, 4)).abs().max().item()
+    0.0
+    """
 
     def _get_no_batch_dim(self) -> int:
         return 4

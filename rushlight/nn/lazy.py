@@ -209,7 +209,13 @@ def _lazy_conv_transpose(base: type, dims: int) -> type:
 
 def _lazy_class(base: type, dims: int, init: Any) -> type:
     name = f"Lazy{base.__name__}"
-    doc = f"{base.__name__} whose `in_channels` is that of its first input."
+    doc = f"""{base.__name__} whose `in_channels` is that of its first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.{name}(5, 2)
+    >>> layer(torch.ones(2, 3{', 4' * dims})).shape[:2], layer.in_channels
+    (torch.Size([2, 5]), 3)
+    """
     names = {
         "__init__": init,
         "__doc__": doc,
@@ -271,28 +277,52 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """BatchNorm1d whose `num_features` is dim 1 of its first input."""
+    """BatchNorm1d whose `num_features` is dim 1 of its first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyBatchNorm1d()
+    >>> layer(torch.ones(2, 3)).shape, layer.num_features
+    (torch.Size([2, 3]), 3)
+    """
 
     cls_to_become = BatchNorm1d
     _check_input_dim = BatchNorm1d._check_input_dim
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """BatchNorm2d whose `num_features` is dim 1 of its first input."""
+    """BatchNorm2d whose `num_features` is dim 1 of its first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyBatchNorm2d()
+    >>> layer(torch.ones(2, 3, 4, 4)).shape, layer.num_features
+    (torch.Size([2, 3, 4, 4]), 3)
+    """
 
     cls_to_become = BatchNorm2d
     _check_input_dim = BatchNorm2d._check_input_dim
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """BatchNorm3d whose `num_features` is dim 1 of its first input."""
+    """BatchNorm3d whose `num_features` is dim 1 of its first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyBatchNorm3d()
+    >>> layer(torch.ones(2, 3, 4, 4, 4)).shape, layer.num_features
+    (torch.Size([2, 3, 4, 4, 4]), 3)
+    """
 
     cls_to_become = BatchNorm3d
     _check_input_dim = BatchNorm3d._check_input_dim
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """InstanceNorm1d whose `num_features` is dim 1 of its first input."""
+    """InstanceNorm1d whose `num_features` is dim 1 of its first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyInstanceNorm1d()
+    >>> layer(torch.ones(2, 3, 4)).shape, layer.num_features
+    (torch.Size([2, 3, 4]), 3)
+    """
 
     cls_to_become = InstanceNorm1d
     _check_input_dim = InstanceNorm1d._check_input_dim
@@ -300,7 +330,13 @@ class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """InstanceNorm2d whose `num_features` is dim 1 of its first input."""
+    """InstanceNorm2d whose `num_features` is dim 1 of its first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyInstanceNorm2d()
+    >>> layer(torch.ones(2, 3, 4, 4)).shape, layer.num_features
+    (torch.Size([2, 3, 4, 4]), 3)
+    """
 
     cls_to_become = InstanceNorm2d
     _check_input_dim = InstanceNorm2d._check_input_dim
@@ -308,7 +344,13 @@ class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """InstanceNorm3d whose `num_features` is dim 1 of its first input."""
+    """InstanceNorm3d whose `num_features` is dim 1 of its first input.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.LazyInstanceNorm3d()
+    >>> layer(torch.ones(2, 3, 4, 4, 4)).shape, layer.num_features
+    (torch.Size([2, 3, 4, 4, 4]), 3)
+    """
 
     cls_to_become = InstanceNorm3d
     _check_input_dim = InstanceNorm3d._check_input_dim

@@ -166,6 +166,10 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         weight, reduction, ignore_index, label_smoothing: as for CrossEntropyLoss.
 
     Shapes: input (N, in_features) or (in_features,); target (N, d1, ...), or () for an unbatched input.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LinearCrossEntropyLoss(4, 3)(torch.ones(2, 4), torch.tensor([0, 2])).shape
+    torch.Size([])
     """
 
     def __init__(
@@ -263,7 +267,13 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """target * (log target - input), from log-probabilities `input`; `log_target` if the target is a log too."""
+    """target * (log target - input), from log-probabilities `input`; `log_target` if the target is a log too.
+
+    >>> import rushlight as torch
+    >>> loss = torch.nn.KLDivLoss(reduction="batchmean")
+    >>> loss(torch.tensor([[0.5, 0.5]]).log(), torch.tensor([[0.25, 0.75]]))
+    tensor(0.1308)
+    """
 
     def __init__(
         self,
@@ -287,6 +297,12 @@ class CTCLoss(_Loss):
         zero_infinity: make infinite losses, of targets too long for their frames, and their gradients 0.
 
     Shapes: log_probs (T, N, C) or (T, C); targets (N, S) or all joined; lengths (N,).
+
+    >>> import rushlight as torch
+    >>> log_probs = torch.full((4, 1, 3), 1 / 3).log()  # (time, batch, classes)
+    >>> loss = torch.nn.CTCLoss()
+    >>> loss(log_probs, torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2]))
+    tensor(0.8432)
     """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:

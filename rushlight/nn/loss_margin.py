@@ -38,14 +38,24 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1: (N, D) or (D,)."""
+    """1 - cos(x1, x2) where target is 1, max(0, cos(x1, x2) - margin) where it is -1: (N, D) or (D,).
+
+    >>> import rushlight as torch
+    >>> torch.nn.CosineEmbeddingLoss()(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([1]))
+    tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """x where target is 1, max(0, margin - x) where it is -1."""
+    """x where target is 1, max(0, margin - x) where it is -1.
+
+    >>> import rushlight as torch
+    >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.25, 0.25]), torch.tensor([1.0, -1.0]))
+    tensor(0.5000)
+    """
 
     def __init__(
         self,
@@ -61,28 +71,48 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * x)); target is 1 or -1."""
+    """log(1 + exp(-target * x)); target is 1 or -1.
+
+    >>> import rushlight as torch
+    >>> torch.nn.SoftMarginLoss()(torch.zeros(2), torch.tensor([1.0, -1.0]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Hinge of every wrong class against every right one: input (N, C), target (N, C) of class numbers, ended by -1."""
+    """Hinge of every wrong class against every right one: input (N, C), target (N, C) of class numbers, ended by -1.
+
+    >>> import rushlight as torch
+    >>> torch.nn.MultiLabelMarginLoss()(torch.tensor([[0.1, 0.2, 0.4]]), torch.tensor([[2, -1, 0]]))
+    tensor(0.5000)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Mean over the classes of BCEWithLogitsLoss: input and target (N, C)."""
+    """Mean over the classes of BCEWithLogitsLoss: input and target (N, C).
+
+    >>> import rushlight as torch
+    >>> torch.nn.MultiLabelSoftMarginLoss()(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """sum of max(0, margin - x[target] + x[i]) ** p over the wrong classes i, / C; p is 1 or 2."""
+    """sum of max(0, margin - x[target] + x[i]) ** p over the wrong classes i, / C; p is 1 or 2.
+
+    >>> import rushlight as torch
+    >>> torch.nn.MultiMarginLoss()(torch.tensor([[0.1, 0.2, 0.4]]), torch.tensor([2]))
+    tensor(0.5000)
+    """
 
     def __init__(
         self,
@@ -113,6 +143,10 @@ class TripletMarginLoss(_Loss):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with the p-norm distance.
 
     `swap` takes the positive's distance to the negative if that is smaller (Balntas et al. 2016).
+
+    >>> import rushlight as torch
+    >>> torch.nn.TripletMarginLoss()(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.0, 0.5]]))
+    tensor(0.5000)
     """
 
     def __init__(
@@ -147,7 +181,14 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with any `distance_function(x1, x2)`; PairwiseDistance if none is given."""
+    """TripletMarginLoss with any `distance_function(x1, x2)`; PairwiseDistance if none is given.
+
+    >>> import rushlight as torch
+    >>> distance = torch.nn.PairwiseDistance(p=1)
+    >>> loss = torch.nn.TripletMarginWithDistanceLoss(distance_function=distance)
+    >>> loss(torch.zeros(1, 2), torch.zeros(1, 2), torch.tensor([[0.0, 0.5]]))
+    tensor(0.5000)
+    """
 
     def __init__(
         self,

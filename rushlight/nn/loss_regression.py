@@ -34,7 +34,12 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2."""
+    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2.
+
+    >>> import rushlight as torch
+    >>> torch.nn.SmoothL1Loss()(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
+    tensor(1.3125)
+    """
 
     def __init__(
         self,
@@ -51,7 +56,12 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """d^2 / 2 where d = |input - target| < delta, else delta * (d - delta / 2)."""
+    """d^2 / 2 where d = |input - target| < delta, else delta * (d - delta / 2).
+
+    >>> import rushlight as torch
+    >>> torch.nn.HuberLoss()(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
+    tensor(1.3125)
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
@@ -67,6 +77,10 @@ class PoissonNLLLoss(_Loss):
     """exp(input) - target * input, or with `log_input=False` input - target * log(input + eps).
 
     `full` adds Stirling's approximation of log(target!) where the target is over 1.
+
+    >>> import rushlight as torch
+    >>> torch.nn.PoissonNLLLoss()(torch.zeros(2), torch.tensor([1.0, 2.0]))
+    tensor(1.)
     """
 
     def __init__(

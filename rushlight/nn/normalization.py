@@ -168,7 +168,12 @@ class RMSNorm(Module):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of x^2 over `size` neighbouring channels) ** beta, over (N, C, *)."""
+    """x / (k + alpha * mean of x^2 over `size` neighbouring channels) ** beta, over (N, C, *).
+
+    >>> import rushlight as torch
+    >>> torch.nn.LocalResponseNorm(2)(torch.ones(1, 2, 1)).flatten()
+    tensor([1.0000, 0.9999])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -185,7 +190,12 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm over (N, C, H, W) under its older name and argument defaults."""
+    """LocalResponseNorm over (N, C, H, W) under its older name and argument defaults.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CrossMapLRN2d(2)(torch.ones(1, 2, 1, 1)).flatten()
+    tensor([1.0000, 0.9999])
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()

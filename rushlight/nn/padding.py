@@ -58,13 +58,24 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Pad the last two dims of (*, H, W) with `value`."""
+    """Pad the last two dims of (*, H, W) with `value`.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ConstantPad2d((1, 0, 0, 1), 5.0)(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[5., 1., 2.],
+             [5., 5., 5.]]])
+    """
 
     dims = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Pad the last three dims of (*, D, H, W) with `value`."""
+    """Pad the last three dims of (*, D, H, W) with `value`.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ConstantPad3d(1, 5.0)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 6, 6, 6])
+    """
 
     dims = 3
 
@@ -78,7 +89,12 @@ class _ZeroPadNd(_ConstantPadNd):
 
 
 class ZeroPad1d(_ZeroPadNd):
-    """Pad the last dim with zeros."""
+    """Pad the last dim with zeros.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ZeroPad1d((1, 2))(torch.ones(1, 2))
+    tensor([[0., 1., 1., 0., 0.]])
+    """
 
     dims = 1
 
@@ -96,7 +112,12 @@ class ZeroPad2d(_ZeroPadNd):
 
 
 class ZeroPad3d(_ZeroPadNd):
-    """Pad the last three dims with zeros."""
+    """Pad the last three dims with zeros.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ZeroPad3d(1)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 6, 6, 6])
+    """
 
     dims = 3
 
@@ -118,13 +139,23 @@ class ReflectionPad1d(_ReflectionPadNd):
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Mirror the last two dims at their ends."""
+    """Mirror the last two dims at their ends.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReflectionPad2d((1, 1, 0, 0))(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[2., 1., 2., 1.]]])
+    """
 
     dims = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Mirror the last three dims at their ends."""
+    """Mirror the last three dims at their ends.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReflectionPad3d(1)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 6, 6, 6])
+    """
 
     dims = 3
 
@@ -146,13 +177,23 @@ class ReplicationPad1d(_ReplicationPadNd):
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Repeat the end values of the last two dims."""
+    """Repeat the end values of the last two dims.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReplicationPad2d((1, 1, 0, 0))(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[1., 1., 2., 2.]]])
+    """
 
     dims = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Repeat the end values of the last three dims."""
+    """Repeat the end values of the last three dims.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ReplicationPad3d(1)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 6, 6, 6])
+    """
 
     dims = 3
 
@@ -183,12 +224,22 @@ class CircularPad1d(_CircularPadNd):
 
 
 class CircularPad2d(_CircularPadNd):
-    """Wrap the last two dims around."""
+    """Wrap the last two dims around.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CircularPad2d((1, 1, 0, 0))(torch.tensor([[[1.0, 2.0]]]))
+    tensor([[[2., 1., 2., 1.]]])
+    """
 
     dims = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Wrap the last three dims around."""
+    """Wrap the last three dims around.
+
+    >>> import rushlight as torch
+    >>> torch.nn.CircularPad3d(1)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 6, 6, 6])
+    """
 
     dims = 3

@@ -85,7 +85,12 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest value of each window, over (N, C, D, H, W) or (C, D, H, W); arguments as for MaxPool1d."""
+    """The largest value of each window, over (N, C, D, H, W) or (C, D, H, W); arguments as for MaxPool1d.
+
+    >>> import rushlight as torch
+    >>> torch.nn.MaxPool3d(2)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 2, 2, 2])
+    """
 
     def forward(self, input: Tensor) -> Any:
         return self._pool(F.max_pool3d, input)
@@ -123,7 +128,14 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Undo MaxPool2d, given its indices."""
+    """Undo MaxPool2d, given its indices.
+
+    >>> import rushlight as torch
+    >>> pool, unpool = torch.nn.MaxPool2d(2, return_indices=True), torch.nn.MaxUnpool2d(2)
+    >>> unpool(*pool(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])))
+    tensor([[[0., 0.],
+             [0., 4.]]])
+    """
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
@@ -136,7 +148,13 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Undo MaxPool3d, given its indices."""
+    """Undo MaxPool3d, given its indices.
+
+    >>> import rushlight as torch
+    >>> pool, unpool = torch.nn.MaxPool3d(2, return_indices=True), torch.nn.MaxUnpool3d(2)
+    >>> unpool(*pool(torch.ones(1, 2, 4, 4, 4))).shape
+    torch.Size([1, 2, 4, 4, 4])
+    """
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
@@ -223,14 +241,24 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
-    """The mean of each window, over (N, C, H, W) or (C, H, W); `divisor_override` replaces the count."""
+    """The mean of each window, over (N, C, H, W) or (C, H, W); `divisor_override` replaces the count.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AvgPool2d(2)(torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]))
+    tensor([[[2.5000]]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return self._pool(F.avg_pool2d, input)
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
-    """The mean of each window, over (N, C, D, H, W) or (C, D, H, W); `divisor_override` replaces the count."""
+    """The mean of each window, over (N, C, D, H, W) or (C, D, H, W); `divisor_override` replaces the count.
+
+    >>> import rushlight as torch
+    >>> torch.nn.AvgPool3d(2)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 2, 2, 2])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return self._pool(F.avg_pool3d, input)
@@ -270,14 +298,24 @@ class LPPool1d(_LPPoolNd):
 
 
 class LPPool2d(_LPPoolNd):
-    """As LPPool1d, over two dims."""
+    """As LPPool1d, over two dims.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LPPool2d(2, 2)(torch.ones(1, 2, 2))
+    tensor([[[2.]]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool3d(_LPPoolNd):
-    """As LPPool1d, over three dims."""
+    """As LPPool1d, over three dims.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LPPool3d(2, 2)(torch.ones(1, 2, 4, 4, 4)).shape
+    torch.Size([1, 2, 2, 2, 2])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)

@@ -90,7 +90,13 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Put blocks (N, C * kH * kW, blocks) back into an image of `output_size`, adding where they overlap."""
+    """Put blocks (N, C * kH * kW, blocks) back into an image of `output_size`, adding where they overlap.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Fold((2, 3), (2, 2))(torch.ones(1, 4, 2))
+    tensor([[[[1., 2., 1.],
+              [1., 2., 1.]]]])
+    """
 
     def __init__(
         self, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
@@ -133,7 +139,12 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(*, C, H * r, W * r) -> (*, C * r^2, H, W)."""
+    """(*, C, H * r, W * r) -> (*, C * r^2, H, W).
+
+    >>> import rushlight as torch
+    >>> torch.nn.PixelUnshuffle(2)(torch.ones(1, 1, 4, 4)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -147,7 +158,12 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Deal the channels of (N, C, *) in `groups` groups, as cards: the first of each group, then the second."""
+    """Deal the channels of (N, C, *) in `groups` groups, as cards: the first of each group, then the second.
+
+    >>> import rushlight as torch
+    >>> torch.nn.ChannelShuffle(2)(torch.arange(4.0).reshape(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -211,14 +227,26 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Nearest-neighbour upsampling of (N, C, H, W)."""
+    """Nearest-neighbour upsampling of (N, C, H, W).
+
+    >>> import rushlight as torch
+    >>> torch.nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
 
     def __init__(self, size: Size | None = None, scale_factor: float | tuple[float, float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Bilinear upsampling of (N, C, H, W), with the corners kept in place."""
+    """Bilinear upsampling of (N, C, H, W), with the corners kept in place.
+
+    >>> import rushlight as torch
+    >>> torch.nn.UpsamplingBilinear2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1.0000, 1.3333, 1.6667, 2.0000],
+              [1.0000, 1.3333, 1.6667, 2.0000]]]])
+    """
 
     def __init__(self, size: Size | None = None, scale_factor: float | tuple[float, float] | None = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

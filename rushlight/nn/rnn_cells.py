@@ -200,7 +200,12 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU: (N, input_size), (N, hidden_size) -> (N, hidden_size)."""
+    """One step of a GRU: (N, input_size), (N, hidden_size) -> (N, hidden_size).
+
+    >>> import rushlight as torch
+    >>> torch.nn.GRUCell(3, 4)(torch.ones(2, 3), torch.zeros(2, 4)).shape
+    torch.Size([2, 4])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

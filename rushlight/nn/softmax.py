@@ -46,7 +46,12 @@ class Softmax(_OverDim):
 
 
 class LogSoftmax(_OverDim):
-    """log of softmax over `dim`, computed without overflow; same shape."""
+    """log of softmax over `dim`, computed without overflow; same shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.LogSoftmax(dim=0)(torch.zeros(2))
+    tensor([-0.6931, -0.6931])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)
@@ -56,7 +61,12 @@ class LogSoftmax(_OverDim):
 
 
 class Softmin(_OverDim):
-    """softmax(-x) over `dim`; same shape."""
+    """softmax(-x) over `dim`; same shape.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softmin(dim=0)(torch.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
@@ -66,7 +76,12 @@ class Softmin(_OverDim):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of (N, C, H, W) or (C, H, W); ValueError for other shapes."""
+    """Softmax over the channels of (N, C, H, W) or (C, H, W); ValueError for other shapes.
+
+    >>> import rushlight as torch
+    >>> torch.nn.Softmax2d()(torch.zeros(1, 2, 1, 1)).flatten()
+    tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
@@ -88,6 +103,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     Shapes: input (N, in_features) and target (N,), or (in_features,) and (). The result has `output`, the
     log-probability of each target, and `loss`, their negated mean.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.AdaptiveLogSoftmaxWithLoss(16, 6, cutoffs=[2, 4])
+    >>> output, loss = layer(torch.ones(3, 16), torch.tensor([0, 3, 5]))
+    >>> output.shape, loss.shape
+    (torch.Size([3]), torch.Size([]))
     """
 
     def __init__(

@@ -275,7 +275,13 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a decoder layer, and a final norm."""
+    """`num_layers` copies of a decoder layer, and a final norm.
+
+    >>> import rushlight as torch
+    >>> layer = torch.nn.TransformerDecoderLayer(4, 2, 8, batch_first=True)
+    >>> torch.nn.TransformerDecoder(layer, 2)(torch.ones(1, 3, 4), torch.ones(1, 5, 4)).shape
+    torch.Size([1, 3, 4])
+    """
 
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()

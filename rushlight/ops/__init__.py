@@ -16,6 +16,7 @@ from . import (
     importing,
     indexing,
     joining,
+    late,
     operators,
     pointwise,
     powers,
@@ -33,6 +34,8 @@ INF, NAN, PI, E = math.inf, math.nan, math.pi, math.e
 
 
 def __getattr__(name):
+    if name in late.MODULES:  # `ops.dropout` is the file, loaded or not
+        return late.load(name)
     try:
         return TORCH[name]
     except KeyError:

@@ -10,6 +10,8 @@ from .index import NAMES
 
 WHERE = {place: {name: module for module, names in families.items() for name in names.split()} for place, families in NAMES.items()}
 
+MODULES = frozenset(module for families in NAMES.values() for module in families)
+
 
 class Late(dict):
     """The names of one place: "op" (the records), "torch", "nn", "linalg", "special" or "fft"."""
@@ -69,14 +71,13 @@ class LateMethod:
 
 
 def load(module):
-    import_module("." + module, __package__)
+    return import_module("." + module, __package__)
 
 
 def load_all():
     """Load every family."""
-    for families in NAMES.values():
-        for module in families:
-            load(module)
+    for module in MODULES:
+        load(module)
 
 
 def function(name, namespace):

@@ -26,6 +26,7 @@ WAYS = {
     "a rule": "x = torch.ones(3, requires_grad=True); y = x.repeat(2); y.sum().backward(); assert x.grad.tolist() == [2, 2, 2]",
     "the second derivative": "x = torch.ones(2, dtype=torch.float64, requires_grad=True); assert torch.autograd.gradgradcheck(torch.sinc, (x,))",
     "a user's own method": "f = lambda self: 7; torch.Tensor.logdet = f; torch.det; assert torch.ones(2, 2).logdet() == 7",
+    "a file of the package": "from rushlight import ops; assert ops.functional is torch.nn.functional and ops.dropout.__name__ == 'rushlight.ops.dropout'",
     "two threads": "import threading; out = []; ts = [threading.Thread(target=lambda: out.append(torch.ones(2, 2).svd())) for _ in range(8)]; "
                    "[t.start() for t in ts]; [t.join() for t in ts]; assert len(out) == 8",
     "a mistyped name": "import pytest\nwith pytest.raises(AttributeError, match=\"Did you mean: 'stft'\"): torch.stfft",
