@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels.runtime import Program
+from ..kernels.sizes import is_open, typical
 
 
 class StepTime(NamedTuple):
@@ -50,7 +51,7 @@ class KernelTimes:
 
 def programs() -> list[Program]:
     """The compiled programs that are alive."""
-    return [found for found in gc.get_objects() if type(found) is Program]
+    return [found for found in gc.get_objects() if isinstance(found, Program)]
 
 
 class profile_kernels:
@@ -108,11 +109,14 @@ def ticker() -> Any:
 
 
 def memory_table(program: Program, limit: int = 20) -> str:
-    """How a program's arena is shared: the largest temporaries with the steps between which they live, and what is saved."""
+    """How a program's arena is shared: the largest temporaries with the steps between which they live, and what is saved.
+
+    A program for all sizes shows the bytes at the sizes that it was made with, and their formula.
+    """
     stages = program.stages
     lines = [f"{'bytes':>12}  {'turns':>11}  name"]
-    for first, last, size, name in sorted(stages.spans, key=lambda span: -span[2])[:limit]:
-        lines.append(f"{size:12,}  {first:5}-{last:<5}  {name}")
-    whole = sum(span[2] for span in stages.spans)
+    for first, last, size, name in sorted(stages.spans, key=lambda span: -typical(span[2]))[:limit]:
+        lines.append(f"{typical(size):12,}  {first:5}-{last:<5}  {name}" + (f"  {size}" if is_open(size) else ""))
+    whole = sum(typical(span[2]) for span in stages.spans)
     lines.append(f"{stages.arena:,} bytes of arena for {len(stages.spans)} temporaries of {whole:,} bytes")
     return "\n".join(lines)

@@ -81,6 +81,11 @@ class Maker:
         if type(value) is Real:
             return self.cast(self.real(value), dtype)
         if type(value) is Size:
+            kind = dtypes.BY_NAME[dtype]
+            if not kind.is_floating_point and dtype != "bool":
+                info = dtypes.iinfo(kind)
+                if value < info.min or value > info.max:
+                    raise Unsupported(f"a number that does not fit {dtype}")
             own = value.terms[0][0][0] if len(value.terms) == 1 and value.terms[0][1] == 1 else None
             return self.cast(self.givens[own] if own in self.givens and len(value.terms[0][0]) == 1 else self.iota((), value, ()), dtype)
         kind = dtypes.BY_NAME[dtype]

@@ -44,7 +44,7 @@ class Size:
 
     def __str__(self) -> str:
         parts = []
-        for names, coefficient in self.terms:
+        for names, coefficient in sorted(self.terms, key=lambda term: not term[0]):  # the constant last
             product = "*".join(names)
             parts.append(str(coefficient) if not names else product if coefficient == 1 else f"{coefficient}*{product}")
         return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"

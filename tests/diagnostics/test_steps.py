@@ -6,6 +6,7 @@ from rushlight import nn
 from rushlight.diagnostics import memory_table, profile_kernels
 from rushlight.diagnostics.steps import programs
 from rushlight.kernels import llvm
+from rushlight.kernels.sized import SizedProgram
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
 
@@ -36,3 +37,14 @@ def test_the_arena_shares_memory_over_the_steps():
     text = memory_table(program)
     assert "bytes of arena for" in text
     assert program.stages.arena < sum(span[2] for span in program.stages.spans)
+
+
+def test_programs_for_all_sizes_are_shown_too():
+    w = torch.randn(8, 16)
+    compiled = torch.compile(lambda x: torch.softmax(x @ w, -1).sum(0), dynamic=True)
+    compiled(torch.randn(5, 8))
+    program = next(found for found in programs() if isinstance(found, SizedProgram))
+    assert "*s" in memory_table(program)
+    with profile_kernels() as times:
+        compiled(torch.randn(9, 8))
+    assert len(times.steps) >= 3 and any("matmul" in step.note for step in times.steps), times.steps
