@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 # example -> what its last lines must say
 SAYS = {
-    "digits": r"a fresh process reads the first ten held-out digits as .*\nand all of them with accuracy (8|9|10)\d",
+    "digits": r"a fresh process reads the first ten held-out digits as .*\nand all of them with accuracy (8|9|10)\d.*seconds an epoch +eager +compiled",
+    "cart_pole": r"8 updates in",
     "manual_sgd": r"loss 0\.48\d\d; farthest weight from the least-squares solution: 0\.[01]",
     "rnn_lengths": r"packed and one by one differ by \d\.\de-0[6-9]",
     "char_gpt": r"The statement ",
@@ -33,6 +34,14 @@ def test_every_example_is_listed():
 @pytest.mark.parametrize("example", SAYS)
 def test_the_example_runs_small(example, tmp_path):
     assert re.search(SAYS[example], run(example, "--small", cwd=tmp_path), re.S)
+
+
+@pytest.mark.parametrize("example", ["char_gpt", "cart_pole"])
+def test_compiled_the_same_is_learnt(example, tmp_path):
+    """One added line changes the time and nothing else."""
+    plain, compiled = (run(example, "--small", *more, cwd=tmp_path) for more in ([], ["--compile"]))
+    numbers = [re.findall(r"(?:loss|stood) +([\d.]+)", text) for text in (plain, compiled)]
+    assert numbers[0] and [float(n) for n in numbers[0]] == pytest.approx([float(n) for n in numbers[1]], abs=0.2)
 
 
 def test_the_demo_leaves_what_it_says(tmp_path):

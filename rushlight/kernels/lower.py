@@ -18,7 +18,7 @@ from ..core import dtypes, modes
 from ..graph import Node, map_nodes
 from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
-from . import llvm, program, rules_contraction, rules_convolution, rules_nn, rules_pool, rules_records, rules_structure  # noqa: F401 (they enter rules)
+from . import llvm, program, rules_contraction, rules_convolution, rules_losses, rules_nn, rules_pool, rules_records, rules_structure  # noqa: F401 (they enter rules)
 from .arrays import Array, Given, Source, contiguous
 from .differentiate import differentiate
 from .make import Maker, Unsupported

@@ -358,6 +358,37 @@ def nll_direct(make: Maker, input: Any, target: Any, weight: Any = None, size_av
     return apply(make, "_nll_loss" if input.ndim == 2 else "_nll_loss2d", input, target, weight, ignore_index, reduction)
 
 
+def extremum_direct(name: str) -> Callable:
+    def run(make: Maker, input: Any, dim: Any = None, keepdim: bool = False, *, out: None = None) -> Any:
+        if type(dim) is Symbol:
+            return apply(make, "maximum" if name == "max" else "minimum", input, dim)
+        if dim is None:
+            return apply(make, f"_{name}_all", input)
+        # Values and places: the values are picked there.
+        place = Symbol(make, RULES[f"arg{name}"](make, input.array, dim, True))
+        d = make.dim(input.array, dim)
+        value = apply(make, "_gather", input, d, place)
+        shape = tuple(n for i, n in enumerate(value.shape) if i != d)
+        return (value, place) if keepdim else (shaped(make, value, shape), Symbol(make, make.reshape(place.array, shape)))
+    return run
+
+
+def extremum_dims_direct(name: str) -> Callable:
+    def run(make: Maker, input: Any, dim: Any = (), keepdim: bool = False, *, out: None = None) -> Any:
+        return apply(make, f"_{name}", input, make.dims(input.array, dim), keepdim)
+    return run
+
+
+def rms_norm_direct(make: Maker, input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    count = 1 if isinstance(normalized_shape, int) else len(normalized_shape)
+    if input.dtype not in (dtypes.float32, dtypes.float64):
+        raise Unsupported("rms_norm in half types")
+    dims = tuple(range(input.ndim - count, input.ndim))
+    eps = dtypes.finfo(input.dtype).eps if eps is None else eps
+    result = input * (apply(make, "_mean_dims", input * input, dims, True) + eps).rsqrt()
+    return result if weight is None else result * weight
+
+
 def one_hot_direct(make: Maker, tensor: Any, num_classes: int = -1) -> Any:
     if num_classes <= 0 or tensor.dtype is not dtypes.int64:
         raise Unsupported("as many classes as the values need")
@@ -473,6 +504,10 @@ DIRECT: dict[str, Callable] = {
     "var": statistic_direct("_var"), "std": statistic_direct("_std"), "cat": joined_direct("_cat"), "stack": joined_direct("_stack"),
     "conv1d": convolution_direct, "conv2d": convolution_direct, "conv3d": convolution_direct, "where": where_direct,
     "split": split_direct, "chunk": chunk_direct, "cross_entropy": cross_entropy_direct, "nll_loss": nll_direct,
+    "max": extremum_direct("max"), "min": extremum_direct("min"), "amax": extremum_dims_direct("amax"), "amin": extremum_dims_direct("amin"),
+    "rms_norm": rms_norm_direct, "tril": lambda make, input, diagonal=0: apply(make, "_tril", input, diagonal),
+    "triu": lambda make, input, diagonal=0: apply(make, "_triu", input, diagonal),
+    "gather": lambda make, input, dim, index, sparse_grad=False, out=None: apply(make, "_gather", input, make.dim(input.array, dim), index),
     "embedding": embedding_direct, "one_hot": one_hot_direct, "bilinear": bilinear_direct, "scaled_dot_product_attention": attention_direct, "max_pool2d": pool_direct("max_pool2d", 2),
     "max_pool3d": pool_direct("max_pool3d", 3), "batch_norm": batch_norm_direct, "dropout": dropout_direct, "linalg_vector_norm": vector_norm_direct,
     "avg_pool2d": average_direct("avg_pool2d", 2), "avg_pool3d": average_direct("avg_pool3d", 3), "adaptive_avg_pool2d": adaptive_direct,
@@ -537,12 +572,12 @@ class Helper:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         straight = STRAIGHT.get(self.function.__name__)
         if straight is not None:
-            return straight(*args)
+            return straight(*args)  # their keywords only name arguments
         return body(self.make, self.function)(*args, **kwargs)
 
 
 # Functions that run an op without its general path, and what they come to.
-STRAIGHT = {"several": lambda function, pieces, input, *values: function(input, *values), "join": lambda function, tensors, dim: function(tensors, dim)}
+STRAIGHT = {"need_tensors": lambda *args: None, "several": lambda function, pieces, input, *values: function(input, *values), "join": lambda function, tensors, dim: function(tensors, dim)}
 
 
 def deep(function: Callable, value: Any) -> Any:

@@ -54,7 +54,7 @@ class Recorder:
 
     def __init__(self, known: dict[GraphNode, Any], constants: dict[GraphNode, Any], examples: dict[GraphNode, Any], name_of: Callable):
         self.make, self.tape, self.env = Maker(), [], {}
-        self.known, self.constants, self.examples, self.name_of = known, constants, examples, name_of
+        self.known, self.constants, self.examples, self.name_of = known, dict(constants), examples, name_of
         self.make.tape, self.make.drop = self.tape, self.drop
         self.inputs: list[tuple[GraphNode, Symbol]] = []
         self.updates: dict[Array, Array] = {}  # an input -> its new value
@@ -64,6 +64,7 @@ class Recorder:
         self.views: dict[Any, list[Symbol]] = {}  # by buffer of an input, or by array: the views of it
         self.stale: set[int] = set()  # views of what was written since
         self.kept: list[Symbol] = []  # so that identities stay
+        self.literals: dict[int, Symbol] = {}  # by identity: tensors among the graph's arguments
 
     def run(self, graph: Any) -> None:
         for node in graph.nodes:
@@ -110,6 +111,7 @@ class Recorder:
     def call(self, node: GraphNode) -> Any:
         name = target_name(node.target)
         args, kwargs = map_nodes(node.args, self.env.__getitem__), map_nodes(node.kwargs, self.env.__getitem__)
+        args, kwargs = tuple(map(self.constant, args)), {key: self.constant(value) for key, value in kwargs.items()}
         if name == "set_mode" and len(args) == 2 and args[0] == "grad":
             self.make.tape = self.tape if args[1] else None
             return None
@@ -134,6 +136,23 @@ class Recorder:
         if op == "detach":
             return args[0] if self.make.tape is None else Symbol(self.make, args[0].array)
         return operation(self.make, op, args, kwargs)
+
+    def constant(self, value: Any) -> Any:
+        """A tensor that stands in the graph itself comes in like an input."""
+        if type(value) in (tuple, list):
+            return type(value)(map(self.constant, value))
+        if not isinstance(value, Tensor):
+            return value
+        known = self.literals.get(id(value))
+        if known is None:
+            array = value._array
+            strides = tuple(s // array.itemsize for s in array.strides)
+            symbol = Symbol(self.make, self.make.intern(Source, f"in{len(self.inputs)}", array.shape, value._dtype.name, strides, 0))
+            known = self.literals[id(value)] = symbol
+            key = Literal(value)
+            self.inputs.append((key, symbol))
+            self.constants[key] = value
+        return known
 
     def clone(self, input: Symbol, *, memory_format: Any = None) -> Symbol:
         """A value of its own: what is written into the tensor later, or into the clone, is not seen in the other."""
@@ -237,6 +256,13 @@ class Recorder:
                 raise Unsupported("running values that are no inputs")
             self.replaced(owner, value)
         self.make.effects = []
+
+
+class Literal:
+    """A tensor that a graph holds as an argument."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
 
 
 class Noise:

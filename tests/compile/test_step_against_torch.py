@@ -370,6 +370,36 @@ def test_weighted_classes_and_soft_targets():
     training(extra)
 
 
+PARTS = {
+    "smooth_l1": lambda T, out, y: T.nn.functional.smooth_l1_loss(out, out.detach().tanh() * 2, beta=0.3),
+    "huber": lambda T, out, y: T.nn.functional.huber_loss(out, out.detach() * 0.1, delta=0.2),
+    "bce with logits": lambda T, out, y: T.nn.functional.binary_cross_entropy_with_logits(
+        out, T.nn.functional.one_hot(y, 3).to(T.float32), pos_weight=T.tensor([1.0, 2.0, 0.5])),
+    "cosine similarity": lambda T, out, y: T.nn.functional.cosine_similarity(out, out.detach() + 1, -1).mean(),
+    "rms_norm": lambda T, out, y: T.nn.functional.rms_norm(out, (3,)).square().sum(-1).sub(1).square().mean() + out.square().mean(),
+    "amax and amin": lambda T, out, y: (T.amax(out, 1) - T.amin(out, (0, 1))).square().mean() + out.max() - out.min(),
+    "max of a dim": lambda T, out, y: out.max(1)[0].mean() + out.min(0).values.sum(),
+    "gather": lambda T, out, y: -out.log_softmax(1).gather(1, y.unsqueeze(1)).mean(),
+    "tril and pad": lambda T, out, y: (T.tril(T.nn.functional.pad(out, (1, 2, 0, 1), value=0.5)) ** 2).mean(),
+    "glu and repeat": lambda T, out, y: T.nn.functional.glu(out.repeat(2, 4), -1).square().mean(),
+    "softshrink": lambda T, out, y: T.nn.functional.softshrink(out, 0.1).square().mean() + out.nan_to_num().abs().mean(),
+    "a tensor made inside": lambda T, out, y: T.nn.functional.cross_entropy(out, T.tensor([0, 2, 1, 0, 2, 1, 0, 2])),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_losses_and_what_they_are_made_of(name):
+    def extra(T, net, opt):
+        def step(x, y):
+            opt.zero_grad()
+            loss = PARTS[name](T, net(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step
+    training(extra, optimizer="SGD", native=name != "max of a dim")
+
+
 def test_bilinear():
     def build(T):
         T.manual_seed(0)
