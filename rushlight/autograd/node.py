@@ -77,7 +77,7 @@ class Node:
     saved = ()  # names of the saved values, as the op's parameters are called
     _outputs = 1
     op = None
-    label = None  # where name() is not the class's name
+    label: str | None = None  # where name() is not the class's name
     saves_out = False
 
     def name(self):

@@ -140,7 +140,7 @@ class _OneHot(Constraint):
 class _Bounded(Constraint):
     """Base of intervals; shows its bounds."""
 
-    names = ("lower_bound", "upper_bound")
+    names: tuple[str, ...] = ("lower_bound", "upper_bound")
 
     def __init__(self, *bounds):
         for name, bound in zip(self.names, bounds):

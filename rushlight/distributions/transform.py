@@ -2,6 +2,7 @@
 import functools
 import operator
 import weakref
+from typing import Any
 
 from .. import ops
 from ..core.size import Size, product
@@ -21,7 +22,8 @@ class Transform:
     """
 
     bijective = False
-    domain = codomain = None
+    domain: Any = None
+    codomain: Any = None
 
     def __init__(self, cache_size=0):
         self._cache_size, self._inv = cache_size, None

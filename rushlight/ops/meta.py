@@ -49,5 +49,5 @@ def run_inplace(cls, function, tensor, args, kwargs):
     return tensor
 
 
-MetaTensor.__dispatch__, MetaTensor.__dispatch_inplace__ = classmethod(run), classmethod(run_inplace)
-MetaTensor.__detach__ = staticmethod(to_meta)
+for _name, _method in ("__dispatch__", classmethod(run)), ("__dispatch_inplace__", classmethod(run_inplace)), ("__detach__", staticmethod(to_meta)):
+    setattr(MetaTensor, _name, _method)

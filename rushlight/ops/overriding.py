@@ -78,4 +78,4 @@ def torch_function(cls, func, types, args=(), kwargs=None):
     return default(cls, func, args, kwargs or {})
 
 
-Tensor.__torch_function__ = classmethod(torch_function)
+Tensor.__torch_function__ = classmethod(torch_function)  # type: ignore[assignment]

@@ -309,7 +309,8 @@ def conjugate_matrices(self):
     return conj(transpose(self, -2, -1)) if self.ndim else conj(self)
 
 
-Tensor.T, Tensor.mT, Tensor.H, Tensor.mH = map(property, (transposed, matrix_transposed, conjugate_matrix, conjugate_matrices))
+for _name, _getter in ("T", transposed), ("mT", matrix_transposed), ("H", conjugate_matrix), ("mH", conjugate_matrices):
+    setattr(Tensor, _name, property(_getter))
 
 
 @composite("torch method")

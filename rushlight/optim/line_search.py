@@ -75,7 +75,7 @@ def strong_wolfe(evaluate: Callable[[Any], tuple[float, Tensor]], length: Any, d
     while not done and rounds < most_evaluations:
         if abs(bracket[1].length - bracket[0].length) * size < tolerance_change:
             break
-        length = cubic_minimum(*bracket)
+        length = cubic_minimum(bracket[0], bracket[1])
         least, most = (pick(bracket[0].length, bracket[1].length) for pick in (min, max))
         margin = 0.1 * (most - least)
         if min(most - length, length - least) < margin:  # too near an end: once is allowed, twice is no progress

@@ -18,6 +18,7 @@ from ..core import dtypes, modes
 from ..core.hooks import RemovableHandle
 from ..tensor import PLAIN, Tensor, bump
 
+Hooks = OrderedDict[int, Callable]
 ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 StateDict = dict[str, Any]
 
@@ -84,6 +85,13 @@ class Optimizer:
     [0.0, 0.0]
     """
 
+    _optimizer_step_pre_hooks: Hooks
+    _optimizer_step_post_hooks: Hooks
+    _optimizer_state_dict_pre_hooks: Hooks
+    _optimizer_state_dict_post_hooks: Hooks
+    _optimizer_load_state_dict_pre_hooks: Hooks
+    _optimizer_load_state_dict_post_hooks: Hooks
+
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._make_hook_tables()
@@ -92,7 +100,7 @@ class Optimizer:
                             f"but got {type_name(params)}")
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        given = list(params)
+        given: list[Any] = list(params)
         if not given:
             raise ValueError("optimizer got an empty parameter list")
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
@@ -242,7 +250,7 @@ class Optimizer:
             if isinstance(value, dict):
                 return {name: cast(param, entry, number, name) for name, entry in value.items()}
             if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-                return type(value)(cast(param, entry, number) for entry in value)
+                return type(value)(cast(param, entry, number) for entry in value)  # type: ignore[call-arg]
             return value
 
         state: defaultdict[Any, Any] = defaultdict(dict)
@@ -306,7 +314,7 @@ def run_with_hooks(step: Callable) -> Callable:
             hook(self, args, kwargs)
         return result
 
-    hooked.hooked = True
+    hooked.hooked = True  # type: ignore[attr-defined]
     return hooked
 
 

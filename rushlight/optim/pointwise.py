@@ -65,10 +65,10 @@ class PointwiseOptimizer(Optimizer):
         RuntimeError if a gradient's shape or dtype is not its parameter's; then nothing was updated.
         """
         loss = evaluate(closure)
-        plans = self.__dict__.get("_plans")
+        plans: list[Any] | None = self.__dict__.get("_plans")
         groups = self.param_groups
         if plans is None or len(plans) != len(groups):
-            plans = self._plans = [None] * len(groups)  # type: ignore[assignment]
+            plans = self._plans = list[Any]([None] * len(groups))
             self._pool: dict[Any, Any] = {}
         ready: list[tuple[dict[str, Any], Any]] = []
         for index, group in enumerate(groups):
