@@ -6,7 +6,8 @@ stand-ins.
 
 from typing import Any
 
-from ..func import transforms
+from ..autograd.checkpoint import checkpoint, noop_context_fn
+from ..func import mapping, transforms
 from ..func.modules import functional_call
 from ..tensor import Tensor
 from .machine import NULL, Break
@@ -99,5 +100,25 @@ def put(self: Any, owner: Any, name: str, value: Any) -> Any:
     return end
 
 
-TRANSFORMS = {functional_call: call_with, transforms.own_leaves: own_leaves, transforms.released: released, transforms.variable: recorded(transforms.variable),
+def sample(self: Any, args: tuple, kwargs: dict) -> Any:
+    """One slice of what vmap maps over: the samples of the trace are plain."""
+    return self.call_op(Tensor.select, args, kwargs)
+
+
+def plainly(self: Any, args: tuple, kwargs: dict) -> Any:
+    return self.value(args[0])
+
+
+def checkpointed(self: Any, args: tuple, kwargs: dict) -> Any:
+    """The function is followed: what is kept for backward and what is computed again is decided for the graph as a whole."""
+    given = {name: self.value(value) for name, value in kwargs.items()}
+    if given.get("context_fn", noop_context_fn) is not noop_context_fn or given.get("debug"):
+        raise Break("Checkpoint", "checkpoint with context_fn or debug=True")
+    if not given.get("preserve_rng_state", True):
+        raise Break("Checkpoint", "checkpoint with preserve_rng_state=False draws other numbers when it runs again")
+    return self.call(args[0], args[1:], {name: value for name, value in kwargs.items() if name not in OPTIONS})
+
+
+OPTIONS = frozenset(("use_reentrant", "context_fn", "determinism_check", "debug", "preserve_rng_state", "early_stop"))
+TRANSFORMS = {mapping.sample: sample, mapping.plainly: plainly, checkpoint: checkpointed, functional_call: call_with, transforms.own_leaves: own_leaves, transforms.released: released, transforms.variable: recorded(transforms.variable),
               transforms.gradients_of: recorded(transforms.gradients_of)}

@@ -1,0 +1,35 @@
+"""vmap and checkpoint inside compiled functions are followed: one graph, results and gradients as eager."""
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.utils.checkpoint import checkpoint
+
+from .counting import compiled
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: torch.vmap(lambda t: torch.sin(t).sum())(x),
+    lambda x: torch.vmap(lambda t, u: t @ u, in_dims=(0, None))(x, x[0]),
+    lambda x: torch.vmap(torch.func.grad(lambda t: torch.sin(t).sum()))(x),
+    lambda x: torch.vmap(lambda t: (t * 2, t.sum()), out_dims=(1, 0))(x)[0],
+    lambda x: torch.vmap(torch.vmap(torch.exp))(x),
+], ids=["sum", "product", "per-sample gradient", "two results", "nested"])
+def test_vmap_is_one_graph(function):
+    fast, found = compiled(function)
+    x = torch.arange(6.0).view(2, 3)
+    assert torch.allclose(fast(x), function(x))
+    assert len(found) == 1
+
+
+def test_checkpoint_is_one_graph_and_gives_the_same_gradients():
+    torch.manual_seed(0)
+    layer, x = nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
+
+    def function(value):
+        return checkpoint(lambda t: torch.sin(layer(t)), value, use_reentrant=False).sum()
+
+    want = torch.autograd.grad(function(x), [x, *layer.parameters()])
+    fast, found = compiled(function)
+    got = torch.autograd.grad(fast(x), [x, *layer.parameters()])
+    assert len(found) == 1 and all(torch.allclose(a, b) for a, b in zip(got, want))
