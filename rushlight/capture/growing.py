@@ -14,9 +14,11 @@ from .effects import Effects
 from .loading import Pending
 from .machine import NULL
 from .shapes import Symbol
+from .sources import iterator_container, peek
 
 ADDS: dict[tuple[type, str], int] = {(list, "append"): 1, (list, "extend"): 1, (collections.deque, "append"): 1, (set, "add"): 1, (dict, "__setitem__"): 2}
 TABLES = (list, tuple, dict)
+PEEKED = (type(iter([])), type(iter(())), type(iter(range(0))))
 
 
 class Deferred:
@@ -44,6 +46,7 @@ class Growing(Effects):
     def __init__(self, policy: Any):
         super().__init__(policy)
         self.notes: dict[int, Notes] = {}  # by the container's identity
+        self.ahead: dict[int, tuple] = {}  # iterators of loops that were cut: (source, iterator), one item further on
         self.displays: dict[str, Any] = {}  # tables written down in the program, by their text
 
     def is_unread(self, item: Any, name: str) -> bool:
@@ -105,6 +108,9 @@ class Growing(Effects):
         """What was changed is no other object that was looked at or changed too: guarded for each type, in pairs or in one set."""
         met = {id(known.original): (known.source, known.original) for known in self.known.values() if known.source is not None}
         met.update((id(notes.raw), (notes.source, notes.raw)) for notes in self.notes.values())
+        for source, iterator in self.ahead.values():
+            container = iterator_container(iterator)
+            met.setdefault(id(container), (self.sources.step("container", source, ()), container))
         done: set[type] = set()
         for source, raw in written:
             kind = type(raw)
@@ -191,8 +197,26 @@ class Growing(Effects):
                 return Pending(self.sources.step("list_item", container.source, place), container.raw[place])
         return self.getitem(self.value(container), key)
 
+    def next(self, iterator: Any) -> Any:
+        """The next turn of a loop that was cut: its item is looked at before the piece runs, and taken after it."""
+        if not (type(iterator) in PEEKED and self.resumed and self.lazy and self.is_from_before(iterator)) or id(iterator) in self.moving or (
+                id(iterator) in self.ahead):
+            return super().next(iterator)
+        container = iterator_container(iterator)
+        if id(container) in self.known or id(container) in self.notes:  # what the piece changes may be the next item
+            return super().next(iterator)
+        source = self.source_of(iterator)
+        if not iterator.__length_hint__():
+            self.guards.add("iterator", source, "not {v}.__length_hint__()", words=f"{source.name} is at its end")
+            raise StopIteration
+        self.guards.add("iterator", source, "{v}.__length_hint__()", words=f"{source.name} is not at its end")
+        self.ahead[id(iterator)] = source, iterator
+        return Pending(self.sources.step("ahead", source, ()), peek(iterator))
+
     def growth_effects(self, rebuild: Any) -> None:
         """Statements that do what was noted."""
+        for source, _ in self.ahead.values():
+            rebuild.effects.append(f"next({rebuild.source(source)})")
         for notes in self.notes.values():
             owner = rebuild.source(notes.source)
             rebuild.written.append((notes.source, notes.raw))

@@ -45,6 +45,7 @@ STEPS = {
     "call": ("{base}()", "{base}()"),
     "container": ("iterator_container({base})", "{base}"),
     "number": ("{base}._array.item()", "{base}.item()"),
+    "ahead": ("peek({base})", "next({base})"),
     "length": ("len({base})", "len({base})"),
     "lookup": ("{base}[{key}]", "{base}[{key}]"),  # the key is a source too
     "type": ("type({base})", "type({base})"),
@@ -155,6 +156,17 @@ def iterator_container(iterator: Any) -> Any:
     return iterator.__reduce__()[1][0]
 
 
+def peek(iterator: Any) -> Any:
+    """The item that a list, tuple or range iterator gives next.
+
+    >>> items = iter([1, 2])
+    >>> peek(items), next(items)
+    (1, 1)
+    """
+    state = iterator.__reduce__()
+    return state[1][0][state[2] or 0 if len(state) > 2 else 0]
+
+
 def move_iterator(iterator: Any, place: Any) -> None:
     """Set where an iterator stands; None runs it to its end."""
     if place is None:
@@ -164,7 +176,7 @@ def move_iterator(iterator: Any, place: Any) -> None:
         iterator.__setstate__(place)
 
 
-LOADERS = {"iterator_place": iterator_place, "iterator_container": iterator_container, "move_iterator": move_iterator, "nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
+LOADERS = {"peek": peek, "iterator_place": iterator_place, "iterator_container": iterator_container, "move_iterator": move_iterator, "nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
 
 
 def find_value(source: Source, roots: list) -> Any:
@@ -197,6 +209,8 @@ def find_value(source: Source, roots: list) -> Any:
         return base._array.shape[key]
     if kind == "length":
         return len(base)
+    if kind == "ahead":
+        return peek(base)
     if kind == "lookup":
         return base[find_value(key, roots)]
     return base[key]

@@ -6,6 +6,7 @@ Read `Compiled.caller` first: its loop is all that happens on a call.
 import threading
 import weakref
 from collections.abc import Callable
+from time import perf_counter
 from types import FunctionType
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
 from .config import config, counters
 from .policy import LOGS, Early, Policy, Unsupported, log
+from .trial import Trial
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
 LOCK = threading.RLock()
@@ -81,6 +83,8 @@ class Compiled:
         self.breaks: list = []
         self.recompiles: list = []
         self.warned = False
+        self.made = 0  # translations begun
+        self.trial: Trial | None = None
         self.never: str | None = decode(self.function.__code__).unsupported
         if self.function.__code__.co_flags & 0x20:
             self.never = "generator function"
@@ -129,7 +133,7 @@ class Compiled:
                     return result if kind is not Continue else self.go_on(result)
             result = self.miss(self.start, roots)
             if result is NATIVELY:
-                return function(*args, **kwargs)
+                return function(*args, **kwargs) if self.trial is None else self.timed(args, kwargs)
             return result if type(result) is not Continue else self.go_on(result)
         return call
 
@@ -138,8 +142,39 @@ class Compiled:
         if self.start is None:
             self.start = self.points.start = self.points.start or self.first_point()
 
+    def timed(self, args: tuple, kwargs: dict) -> Any:
+        """A call of the plain function while it is not known whether pieces would be faster."""
+        began = perf_counter()
+        result = self.function(*args, **kwargs)
+        if self.trial is not None:
+            self.trial.plain.append(perf_counter() - began)
+        return result
+
     def go_on(self, result: Any) -> Any:
         """Follow breaks from piece to piece until one returns."""
+        if self.trial is None:
+            return self.follow(result)
+        began, made = perf_counter(), self.made
+        result = self.follow(result)
+        if self.trial is not None and made == self.made:
+            self.trial.pieces.append(perf_counter() - began)
+            stays = self.trial.settled()
+            if stays is not None:
+                self.trial = None
+                if not stays:
+                    self.run_plainly("its pieces are slower than the plain function")
+        return result
+
+    def run_plainly(self, reason: str) -> None:
+        """From the next call on the function runs as it is."""
+        self.trial = None
+        if self.start is not None and not self.fullgraph:
+            self.start.skipped = True
+            self.start.entries.clear()
+        if "breaks" in LOGS:
+            log.warning("%s runs as ordinary Python from now on: %s", self.function.__qualname__, reason)
+
+    def follow(self, result: Any) -> Any:
         while type(result) is Continue:
             point, roots = result.point, result.roots
             result = self.step(point, roots)
@@ -185,6 +220,7 @@ class Compiled:
                                f"filename: '{point.where[0]}', function name: '{point.where[2]}', line number: {point.where[1]}")
         if sum(entry.owner is self.token for entry in point.entries) >= config.recompile_limit:
             self.limit_hit(point, roots)
+            self.give_way(point)
             return None
         if point.entries:
             self.learn(point, roots)
@@ -197,6 +233,7 @@ class Compiled:
                 log.warning("%s", message)
             if config.error_on_recompile:
                 raise RecompileError(message)
+        self.made += 1
         busy.tracing = True
         slow["count"] += 1
         try:
@@ -213,6 +250,8 @@ class Compiled:
         except Fleeting as reason:
             if isinstance(reason, Early):
                 point.idle, point.hot = WARM, True
+                if point is self.start:
+                    self.trial = Trial()
             if "breaks" in LOGS:
                 log.warning("%s: runs as ordinary Python this once: %s", point.where, reason)
             return None
@@ -224,6 +263,7 @@ class Compiled:
                 raise Unsupported(f"Uncapturable\n  Explanation: {reason}\n\nfrom user code:\n  File \"{point.where[0]}\", line {point.where[1]}, "
                                   f"in {point.where[2]}") from None
             point.skipped = True
+            self.give_way(point)
             return None
         finally:
             busy.tracing = False
@@ -242,6 +282,11 @@ class Compiled:
             if "recompiles" in LOGS:
                 log.warning("%s: the guards of a new translation do not hold", point.where)
         return entry
+
+    def give_way(self, point: Point) -> None:
+        """A piece of a loop can't be had: what runs frames from their middle is slow, so the whole function runs as it is."""
+        if point is not self.start and self.start is not None and self.start.hot:
+            self.run_plainly(f"no more pieces for line {point.where[1]}")
 
     def learn(self, point: Point, roots: list) -> None:
         """Note which numbers and sizes differ from what the entries saw: they are symbolic from now on."""

@@ -67,7 +67,7 @@ class Policy:
             return None
         if self.varying.get(source.name) is True:
             return tracer.make_symbol(source, raw)
-        if type(raw) is not str and self.is_argument(source) and (type(raw) is float or raw not in (-1, 0, 1)):
+        if type(raw) is not str and self.is_argument(source) and (type(raw) is float or raw not in (-1, 0, 1) or source.kind == "ahead"):
             symbol = tracer.make_symbol(source, raw)
             symbol.soft = self.owner.dynamic is not True
             return symbol
@@ -83,7 +83,7 @@ class Policy:
             return source.base.key >= code.co_argcount + code.co_kwonlyargcount
         if source.kind in ("default", "kwdefault"):  # the same parameter, given by nobody
             return source.base.kind == "const" and not is_library(source.base.key)
-        return source.kind == "root"
+        return source.kind in ("root", "ahead")
 
     def dynamic_dims(self, tracer: Any, source: Any, raw: Any) -> Any:
         """The dims of an input whose sizes are symbolic."""
