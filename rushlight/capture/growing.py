@@ -205,7 +205,7 @@ class Growing(Effects):
         container = iterator_container(iterator)
         if id(container) in self.known or id(container) in self.notes:  # what the piece changes may be the next item
             return super().next(iterator)
-        source = self.source_of(iterator)
+        source: Any = self.source_of(iterator)
         if not iterator.__length_hint__():
             self.guards.add("iterator", source, "not {v}.__length_hint__()", words=f"{source.name} is at its end")
             raise StopIteration

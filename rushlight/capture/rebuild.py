@@ -72,6 +72,7 @@ class Rebuild:
                           "make_generator": make_generator, "with_lines": with_lines})
         self.lines = self.text.lines
         self.effects: list[str] = []
+        self.late: list[str] = []  # statements behind the effects
         self.written: list[tuple] = []  # objects from before that change: (source, object)
         self.outputs: dict[Any, int] = {}
         self.names: dict[int, str] = {}
@@ -266,6 +267,10 @@ class Rebuild:
         except TypeError:
             raise Uncapturable(f"a {kind.__name__} in use") from None
         state = state[0] if state else None
+        if state is not None and args and any(id(arg) in self.tracer.home for arg in args):
+            name = self.bind(value, f"make_iterator({self.text.const(function)}, {self.name(tuple(args))}, None)")
+            self.late.append(f"{name}.__setstate__({self.name(state)})")  # the container may be shorter still, and Python would step back
+            return name
         args = self.name(args if isinstance(args, tuple) else tuple(args))
         return self.bind(value, f"make_iterator({self.text.const(function)}, {args}, {self.name(state)})")
 

@@ -296,7 +296,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
                 call.append(f"set_mode({name!r}, {text.const(ended[name])})")
     scope.update(text.constants)
     names = ", ".join(f"S{i}" for i in range(len(point.names)))
-    body = [*text.loads, *before, *call, *after, *rebuild.lines, *rebuild.effects, *tail]
+    body = [*text.loads, *before, *call, *after, *rebuild.lines, *rebuild.effects, *rebuild.late, *tail]
     source = f"def run({names}):\n" + "".join(f"  {line}\n" for line in body)
     run = guarding.define(source, "piece", scope)["run"]
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}

@@ -153,3 +153,76 @@ def test_reached_in_two_ways():
             log = box.log if shared else [9]
             results.append(repr([run(X, box, log), run(X, box, log), box, log]))
         assert results[0] == results[1]
+
+
+def test_an_iterator_of_a_list_that_grew_in_the_same_piece():
+    def f(x, items):
+        items.extend([1, 2, 3])
+        total = []
+        for item in items:
+            total.append(item)
+            torch._dynamo.graph_break()
+        return torch.sin(x), total, items
+
+    with torch._dynamo.config.patch(break_in_loops=True):
+        fast, _ = compiled(f)
+        for _ in range(2):
+            assert repr(fast(X, [])) == repr(f(X, []))
+            assert repr(fast(X, [0])) == repr(f(X, [0]))
+
+
+def test_loops_that_are_cut():
+    def counted(x, n):
+        for i in range(n):
+            x = torch.sin(x) * (i + 1)
+            torch._dynamo.graph_break()
+        return x
+
+    def items(x, n):
+        weights, out = [torch.ones(2) * k for k in range(n)], []
+        for w in weights:
+            x = torch.tanh(x * w)
+            out.append(x if x.sum() > 0 else -x)
+        return out
+
+    def grows(x, n):
+        work = [1]
+        for item in work:
+            x = x + item
+            torch._dynamo.graph_break()
+            if len(work) < n:
+                work.append(item + 1)
+        return x, work
+
+    def shrinks(x, n):
+        work = list(range(n))
+        for item in work:
+            torch._dynamo.graph_break()
+            x = torch.sin(x) + item
+            work.pop()
+        return x, work
+
+    def changed(x, n):
+        work = list(range(n))
+        for at, item in zip(range(n), work):
+            x = torch.sin(x) + item
+            torch._dynamo.graph_break()
+            if at + 1 < n:
+                work[at + 1] = 7
+        return x, work
+
+    def twice(x, n):
+        steps = iter(range(n))
+        for i in steps:
+            x = x + i
+            torch._dynamo.graph_break()
+            x = x * next(steps, 5)
+        return x
+
+    with torch._dynamo.config.patch(break_in_loops=True):
+        for function in (counted, items, grows, shrinks, changed, twice):
+            torch._dynamo.reset()
+            fast, graphs = compiled(function)
+            for n in (3, 4, 0, 1, 2, 9, 3):
+                assert repr(fast(X, n)) == repr(function(X, n)), (function.__name__, n)
+            assert len(graphs) < 9
