@@ -316,7 +316,8 @@ class Emitter:
             return scalars.load(self.fetch(expr, copy, lanes), expr.dtype)
         if expr.op == "checked":
             position = self.operand(expr.args[0], copy, lanes)
-            valid = (position >= 0) & (position < expr.args[1].value)
+            limit = expr.args[1].value if isinstance(expr.args[1], Const) else self.operand(expr.args[1], copy, lanes)
+            valid = (position >= 0) & (position < limit)
             self.report(valid, self.mask if self.mask is not None and self.mask.type == valid.type else None)
             return position
         kinds = tuple(child.dtype for child in expr.children)

@@ -598,7 +598,7 @@ def composite_rule(name: str) -> Callable | None:
             result = DIRECT[name](make, *symbolic[0], **symbolic[1]) if name in DIRECT else apply(make, name, *symbolic[0], **symbolic[1])
         except (AttributeError, NameError, RecursionError, NotImplementedError, RuntimeError) as error:
             raise Unsupported(f"{name}: {error}") from None
-        if isinstance(result, Symbol) or isinstance(result, tuple) and all(r is None or isinstance(r, Symbol) for r in result):
+        if isinstance(result, Symbol) or type(result) is tuple and all(r is None or isinstance(r, Symbol) for r in result):
             return bare(result)
         raise Unsupported(f"{name} gives {type(result).__name__}")
 

@@ -1,7 +1,10 @@
 """One native program for all sizes: equal to the ops at each, never outside its buffers, refused where its code does not hold."""
 
 import copy
+import importlib.util
 import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -270,3 +273,55 @@ def test_roots_and_powers_of_sizes_are_computed(programs):
         x = torch.randn(rows, 3)
         torch.testing.assert_close(compiled(x), x / math.sqrt(rows) + rows ** -0.5 + x * rows)
     assert len(programs) == 2
+
+
+def rows():
+    """A third of the samples of every op, which are a different third of its kind in each family."""
+    path = Path(__file__).parent.parent / "ops" / "samples.py"
+    spec = importlib.util.spec_from_file_location("sized_samples", path)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ROWS[::3]
+
+
+@pytest.mark.parametrize("label, call, specs", rows(), ids=[label for label, *_ in rows()])
+def test_ops_of_open_sizes(label, call, specs):
+    """With all sizes open: at the samples' sizes, and at sizes one and three larger where the op takes those."""
+    def values(function, inputs):
+        inputs = [t.detach().clone().requires_grad_(t.is_floating_point()) for t in inputs]
+        torch.manual_seed(0)
+        found = function(*inputs)
+        results = [t for t in (found if isinstance(found, (tuple, list)) else [found]) if isinstance(t, torch.Tensor)]
+        total = sum((t * t).sum() for t in results if t.is_floating_point() and t.requires_grad)
+        grads = torch.autograd.grad(total, inputs, allow_unused=True) if isinstance(total, torch.Tensor) and total.requires_grad else ()
+        return [*results, *[g for g in grads if g is not None]]
+
+    base = [spec.make(5 + i, None) for i, spec in enumerate(specs)]
+    fast = torch.compile(lambda *tensors: call(*tensors), dynamic=True)
+    for more in (0, 1, 3):
+        inputs = [t if not more else wider(t, more) for t in base]
+        try:
+            want = values(call, inputs)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            continue  # the op takes no such sizes
+        got = values(fast, inputs)
+        assert len(got) == len(want)
+        for one, two in zip(got, want):
+            torch.testing.assert_close(one.detach(), two.detach(), rtol=1e-6, atol=1e-8, equal_nan=True)
+
+
+def wider(tensor, more):
+    """Other values in a shape whose sizes from 2 on are `more` larger."""
+    shape = tuple(n if n < 2 else n + more for n in tensor.shape)
+    if not tensor.is_floating_point():
+        return torch.from_numpy(np.resize(tensor.numpy(), shape))
+    return torch.from_numpy(np.random.default_rng(more).uniform(0.1, 0.9, shape)).to(tensor.dtype)
+
+
+def test_open_numbers_of_classes_are_checked():
+    compiled = torch.compile(lambda x, y: F.cross_entropy(x, y), dynamic=True)
+    for rows, classes in ((4, 5), (6, 7), (3, 9)):
+        x, y = torch.randn(rows, classes), torch.randint(0, classes, (rows,))
+        torch.testing.assert_close(compiled(x, y), F.cross_entropy(x, y))
+    with pytest.raises(IndexError):
+        compiled(x, torch.full((3,), 9))
