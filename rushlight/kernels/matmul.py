@@ -71,7 +71,8 @@ def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: in
     rows = largest if tall else min(candidates, key=lambda r: -(-m // r) * r * (1 + 0.6 / r))
     width = lanes * vectors
     large = m * n * k > 1 << 18
-    pack_b = not same(b.second, 1) and n > 1 or (large and m > 4 * rows and k * n > 1 << 14)
+    # Rows of B that are hardly longer than a panel lie well as they are.
+    pack_b = not same(b.second, 1) and n > 1 or (large and m > 4 * rows and k * n > 1 << 14 and n > 2 * width)
     pack_a = large and n > 2 * width and m * k > 1 << 14
     row_tiles, column_tiles = -(-m // rows), -(-n // width)
     row_block = min(row_tiles, max(1, 168 // rows))

@@ -28,7 +28,20 @@ def product(make: Maker, a: Array, b: Array) -> Array:
         return make.reshape(product(make, make.reshape(a, (-1, k)), b), (*batch, m, n))
     if m == 1 or n == 1:
         return dots(make, make.expand(a, (*batch, m, k)), make.expand(b, (*batch, k, n)))
+    if not batch and type(m) is type(n) is type(k) is int and m * n <= NARROW and k >= DEEP and k % PIECES == 0:
+        return split(make, a, b)
     return make.external("matmul", [make.expand(a, (*batch, m, k)), make.expand(b, (*batch, k, n))], (*batch, m, n), a.dtype)
+
+
+NARROW, DEEP, PIECES = 64 * 64, 1 << 13, 16
+
+
+def split(make: Maker, a: Array, b: Array) -> Array:
+    """A small result of a long sum, in pieces of K that threads share: always the same pieces, so always the same bits."""
+    (m, k), n = a.shape, b.shape[1]
+    left = make.permute(make.reshape(a, (m, PIECES, k // PIECES)), [1, 0, 2])
+    right = make.reshape(b, (PIECES, k // PIECES, n))
+    return make.reduce("sum", make.external("matmul", [left, right], (PIECES, m, n), a.dtype), 0)
 
 
 def dots(make: Maker, a: Array, b: Array) -> Array:

@@ -125,13 +125,13 @@ def test_convolutions_stay_in_their_buffers_and_are_right(size, dtype, target):
             np.testing.assert_allclose(run_guarded(native, arrays, end)[0], exact, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 64, 64), (31, 130, 257), (130, 31, 400), (4, 4, 3000)])
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (3, 5, 7), (17, 33, 9), (64, 64, 64), (31, 130, 257), (130, 31, 400), (4, 4, 3000), (5, 9, 8192), (33, 17, 16 * 700)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_with_odd_tails(m, n, k, dtype, target):
     a, b = RNG.normal(size=(m, k)).astype(dtype), RNG.normal(size=(k, n)).astype(dtype)
     native = compiled(lambda make, a, b: RULES["matmul"](make, a, b), a, b)
     for end in (True, False):
-        np.testing.assert_allclose(run_guarded(native, [a, b], end)[0], a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3 if dtype == np.float32 else 1e-11)
+        np.testing.assert_allclose(run_guarded(native, [a, b], end)[0], a.astype(np.float64) @ b, rtol=1e-4, atol=2e-3 if dtype == np.float32 else 1e-11)
 
 
 @pytest.mark.parametrize("name", ["index_select", "gather", "embedding"])
