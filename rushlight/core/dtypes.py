@@ -101,7 +101,18 @@ COMPLEX_OF = {float16: complex64, bfloat16: complex64, float32: complex64, float
 ALIASES = {"half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
            "cfloat": complex64, "cdouble": complex128}
 BY_NAME = {d.name: d for d in ALL}
-BY_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}  # bfloat16 comes in on its first use
+
+
+class ByNumpy(dict):
+    """dtype by NumPy dtype; bfloat16 comes in on its first use, be it by an array that came from elsewhere."""
+
+    def __missing__(self, key):
+        if str(key) == "bfloat16" and key == bfloat16.numpy:
+            return bfloat16
+        raise KeyError(key)
+
+
+BY_NUMPY = ByNumpy({d.numpy: d for d in ALL if d is not bfloat16})
 PYTHON_TYPES = {builtins.bool: bool, builtins.int: int64, builtins.float: float32, complex: complex64}
 
 
@@ -116,8 +127,6 @@ def from_numpy(numpy_dtype):
     try:
         return BY_NUMPY[numpy_dtype]
     except KeyError:
-        if numpy_dtype.name == "bfloat16" and numpy_dtype == bfloat16.numpy:  # an array that somebody else made
-            return bfloat16
         swapped = BY_NUMPY.get(numpy_dtype.newbyteorder("="))
         if swapped is not None:
             raise ValueError("given numpy array has byte order different from the native byte order. Conversion between byte "
