@@ -178,10 +178,10 @@ class Calls(Operations):
             self.object_setattr(*map(self.value, args))
             return None
         module = function.__module__ or ""
-        if hasattr(function, "__wrapped__") and function.__code__.co_filename[:1] != "<":  # functools.wraps copied the name of another module
-            module = function.__globals__.get("__name__", module)
         if module == "rushlight.core.pytree":
             return self.follow(function, args, kwargs)
+        if module.startswith(OPS) and hasattr(function, "__wrapped__"):  # a function around an op, with the op's name of its module
+            module = function.__globals__.get("__name__", module) if function.__code__.co_filename[:1] != "<" else module
         if module.startswith(OPS) or function.__code__.co_filename.startswith("<rushlight op"):
             return self.call_op(function, args, kwargs)
         if module.startswith("rushlight.amp.autocast"):

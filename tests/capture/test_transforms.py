@@ -33,3 +33,14 @@ def test_checkpoint_is_one_graph_and_gives_the_same_gradients():
     fast, found = compiled(function)
     got = torch.autograd.grad(fast(x), [x, *layer.parameters()])
     assert len(found) == 1 and all(torch.allclose(a, b) for a, b in zip(got, want))
+
+
+def test_a_decorated_function_of_the_library_is_followed():
+    def step(weight):
+        (weight * 3).sum().backward()
+        torch.nn.utils.clip_grad_norm_([weight], 1.0)  # decorated with no_grad: its writes count
+        return weight.grad
+
+    want = step(torch.ones(4, requires_grad=True))
+    assert torch.allclose(want.norm(), torch.tensor(1.0))
+    assert torch.allclose(torch.compile(step)(torch.ones(4, requires_grad=True)), want)
