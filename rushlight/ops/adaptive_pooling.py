@@ -86,6 +86,16 @@ def adaptive_avg_pool3d(input, output_size):
     return adaptive_avg_pool(input, size)
 
 
+def largest(values):
+    """Where the maximum along the last dim stands: the first of equal ones, the last NaN."""
+    best = np.argmax(values, -1)
+    if values.dtype.kind == "f":
+        nan = np.isnan(values)
+        if nan.any():
+            best = np.where(nan.any(-1), values.shape[-1] - 1 - np.argmax(nan[..., ::-1], -1), best)
+    return best
+
+
 @primitive(where="", family="opaque", dtype=dtypes.int64)
 def _adaptive_indices(input, size):
     """Where the maximum of each bin stands, as a flat position in the spatial dims."""
@@ -95,7 +105,7 @@ def _adaptive_indices(input, size):
     for cell in np.ndindex(*size):
         bounds = [(c * m // o, -(-(c + 1) * m // o)) for c, m, o in zip(cell, spatial, size)]
         region = input[(..., *(slice(low, high) for low, high in bounds))]
-        best = np.argmax(region.reshape(*lead, product(region.shape[-n:])), -1)
+        best = largest(region.reshape(*lead, product(region.shape[-n:])))
         shape = [high - low for low, high in bounds]
         coordinates = [np.asarray(c) + low for c, (low, _) in zip(np.unravel_index(best, shape), bounds)]
         position = coordinates[0]
@@ -189,7 +199,7 @@ def _fractional_indices(input, samples, kernel, size):
         position = position * m + rows.reshape(shape)
     position = np.broadcast_to(position, (planes, *size, *kernel)).reshape(planes, product(size), product(kernel))
     values = np.take_along_axis(flat, position.reshape(planes, product(size) * product(kernel)), 1).reshape(position.shape)
-    best = np.argmax(values, -1)[..., None]
+    best = largest(values)[..., None]
     return np.take_along_axis(position, best, -1).reshape(*lead, *size)
 
 

@@ -296,7 +296,7 @@ def logsumexp_grad(g, input, out, dim, keepdim):
     if not keepdim and dim:
         shape = tuple([1 if at in dim else size for at, size in enumerate(input.shape)])
         g, out = reshape(g, shape), reshape(out, shape)
-    return g * exp(input - where(isinf(out), zeros_like(out), out))
+    return g * exp(input - out)
 
 
 @composite("torch method out")

@@ -67,7 +67,11 @@ def raw_max_backward(g, input, out, size, kernel, stride, padding, dilation):
             total[place] += g * won
         else:
             np.multiply(g, won, out=total[place])
-    return total[(..., *(slice(p, p + m) for p, m in zip(padding, input.shape[-len(kernel):])))]
+    total = total[(..., *(slice(p, p + m) for p, m in zip(padding, input.shape[-len(kernel):])))]
+    if not free.any():
+        return total
+    indices = _max_indices.op_record.kernel(input, size, kernel, stride, padding, dilation)  # NaN is equal to nothing
+    return total + pool_scatter.op_record.kernel(np.where(free, g, 0), indices, input.shape, len(kernel))
 
 
 @composite("", raw=raw_max_backward)

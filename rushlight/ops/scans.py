@@ -259,6 +259,8 @@ def trapezoid(y, x=None, *, dx=1, dim=-1):
     check_samples("trapezoid", y, x)
     if not y.shape[wrap_dim(dim, y.ndim)]:
         return y.sum(dim) * 1.0
+    if x is None and type(dx) in (int, float):  # as PyTorch sums
+        return (y.sum(dim) - (y.select(dim, 0) + y.select(dim, -1)) * 0.5) * dx
     areas, dim = trapezoids("trapezoid", y, x, dx, dim)
     return areas.sum(dim)
 

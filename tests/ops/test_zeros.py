@@ -80,3 +80,23 @@ def test_lerp_counts_from_the_nearer_end():
     for weight in (0.3, 0.7, 1.0):
         want = start + weight * (end - start) if weight < 0.5 else end - (end - start) * (1 - weight)
         assert torch.equal(torch.lerp(start, end, weight), want) and torch.equal(torch.lerp(start, end, torch.full((2,), weight)), want)
+
+
+NAN, INF = math.nan, math.inf
+
+
+def test_a_nan_in_a_pool_gets_the_gradient():
+    for pool in (lambda x: F.max_pool1d(x, 2, 1), lambda x: F.max_pool1d(x, 2, 1, return_indices=True)[0]):
+        x = torch.tensor([[[2.0, NAN, 1.0]]], requires_grad=True)
+        pool(x).sum().backward()
+        assert x.grad.tolist() == [[[0, 2, 0]]]
+    x = torch.tensor([[1.0, NAN, NAN, 3.0]], requires_grad=True)
+    F.adaptive_max_pool1d(x, 1).sum().backward()
+    assert x.grad.tolist() == [[0, 0, 1, 0]]
+
+
+def test_logsumexp_and_trapezoid_of_infinities():
+    x = torch.tensor([INF, 1.0, -INF], requires_grad=True)
+    x.logsumexp(0).backward()
+    assert x.grad.isnan().tolist() == [True, False, False] and x.grad[1:].tolist() == [0, 0]
+    assert torch.trapezoid(torch.tensor([-INF] * 3)).isnan() and torch.trapezoid(torch.tensor([1.0, 2.0, 3.0]), dx=2).item() == 8
