@@ -74,6 +74,7 @@ class Rebuild:
         self.effects: list[str] = []
         self.late: list[str] = []  # statements behind the effects
         self.written: list[tuple] = []  # objects from before that change: (source, object)
+        self.gradients: list[tuple[str, str]] = []  # those among the effects that give a tensor its gradient: tensor, gradient
         self.outputs: dict[Any, int] = {}
         self.names: dict[int, str] = {}
         self.open: dict[int, list] = {}
@@ -371,7 +372,9 @@ class Rebuild:
                 if item is NULL:
                     self.effects.append(f"drop_slot({owner}, {key!r})")
                 elif key == "grad" and isinstance(target, Tensor) and (item is None or isinstance(item, Traced)):
-                    self.effects.append(f"{owner}._grad = {self.name(item)}")  # it fits, as the trace has seen
+                    gradient = self.name(item)
+                    self.gradients.append((owner, gradient))
+                    self.effects.append(f"{owner}._grad = {gradient}")  # it fits, as the trace has seen
                 elif how[key] == "object" and not isinstance(target, (type, Tensor, FunctionType)):
                     self.effects.append(f"set_slot({owner}, {key!r}, {self.name(item)})")
                 else:

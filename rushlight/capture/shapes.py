@@ -319,8 +319,11 @@ class Shapes(Tensors):
         self.symbol_nodes[key] = node
         return node
 
+    def input_source(self, item: Any) -> Any:
+        return item.expression[1] if type(item) is Symbol else item.source
+
     def input_text(self, item: Any, rebuild: Any) -> str:
-        return rebuild.source(item.expression[1] if type(item) is Symbol else item.source)
+        return rebuild.source(self.input_source(item))
 
     def example(self, item: Any) -> Any:
         return item.hint if type(item) is Symbol else item.real

@@ -8,7 +8,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Cycle, Rebuild
 from .shapes import Held
-from .sources import LOADERS
+from .sources import LOADERS, Source
 from .tensors import MODES, changes, present_modes, set_mode
 from .transforms import TRANSFORMS
 from .values import special_calls
@@ -176,7 +176,7 @@ class Tracer(Growing):
 class Entry:
     """One translation of a point: its guard, what to run, and what it was made of."""
 
-    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "break_", "values", "owner")
+    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "break_", "values", "owner", "recipe")
 
     def __init__(self, guard: Callable, run: Callable, guards: Any, module: Any, source: str, guard_source: str, signal: Any,
                  mutates: bool):
@@ -184,6 +184,16 @@ class Entry:
         self.source, self.guard_source, self.break_, self.mutates = source, guard_source, signal, mutates
         self.values: dict = {}
         self.owner: Any = None  # the call of `compile` that it counts for
+        self.recipe: Recipe | None = None
+
+
+class Recipe(NamedTuple):
+    """The parts of an entry's `run`, for one that is written for these very objects (compile/hot.py)."""
+
+    loads: list[str]  # statements that load what is there before the call, one variable each
+    inputs: list[Source]  # of the graph
+    gradients: list[tuple[str, str]]  # the tensor and its new gradient, of statements among the effects
+    lines: list[str]  # what follows the graph; its results are `o[0]`, `o[1]`, ...
 
 
 class Raised(Exception):
@@ -296,7 +306,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
                 call.append(f"set_mode({name!r}, {text.const(ended[name])})")
     scope.update(text.constants)
     names = ", ".join(f"S{i}" for i in range(len(point.names)))
-    body = [*text.loads, *before, *call, *after, *rebuild.lines, *rebuild.effects, *rebuild.late, *tail]
+    rest = [*after, *rebuild.lines, *rebuild.effects, *rebuild.late, *tail]
+    body = [*text.loads, *before, *call, *rest]
     source = f"def run({names}):\n" + "".join(f"  {line}\n" for line in body)
     run = guarding.define(source, "piece", scope)["run"]
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
@@ -308,6 +319,9 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     if module is not None:
         slim(module)
     entry.values = tracer.seen_values
+    if module is not None and signal is None and raised is None and not before:
+        sources = [tracer.input_source(item) for item in tracer.inputs]
+        entry.recipe = Recipe(text.loads, sources, rebuild.gradients, rest)
     return entry
 
 

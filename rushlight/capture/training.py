@@ -66,6 +66,16 @@ def backward(self: Any, roots: list, gradients: list, given: dict) -> None:
                 self.call_op(Tensor.add_, (before, gradient), {})
 
 
+def has_hooks(tensor: Any) -> bool:
+    """Whether something is to run when the tensor's gradient is known."""
+    meta = tensor._meta
+    if meta is None:
+        return False
+    node = meta.accumulator and meta.accumulator()
+    rare = node.rare if node is not None else None
+    return bool(meta.hooks or meta.post_hooks or rare is not None and (rare.tensor_hooks or rare.pre_hooks or rare.post_hooks))
+
+
 def leaves_of(self: Any, roots: list) -> list:
     """The inputs of the graph that the roots depend on and that want a gradient."""
     nodes = []
@@ -91,8 +101,9 @@ def leaves_of(self: Any, roots: list) -> list:
         if known is None or known.source is None:
             raise refuse("backward into a tensor that the graph does not know")
         meta = known.real._meta
-        if meta is not None and (meta.hooks or meta.post_hooks or meta.accumulator is not None):
+        if meta is not None and (has_hooks(known.real) or meta.accumulator is not None):
             raise refuse("backward with hooks")
+        self.guards.add("tensor hooks", known.source, "not {0}({v})", has_hooks, words=f"{known.source.name} has no hooks")
         traced.append(known)
     places = {item: at for at, item in enumerate(self.inputs)}
     return sorted(traced, key=places.__getitem__)

@@ -9,7 +9,8 @@ from ..capture.machine import Break
 from ..capture.trace import Tracer
 from ..optim.optimizer import caller
 from .api import compile, list_backends
-from .dispatch import busy, epoch, everything, slow, stance
+from .config import slow
+from .dispatch import busy, epoch, everything, stance
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
 
@@ -59,12 +60,12 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     def disabled(*args: Any, **kwargs: Any) -> Any:
         before = busy.disabled
         busy.disabled = before or recursive
-        slow["count"] += 1
+        slow[0] += 1
         try:
             return original(*args, **kwargs)
         finally:
             busy.disabled = before
-            slow["count"] -= 1
+            slow[0] -= 1
     disabled.__dict__.pop("_rushlight_original", None)
     disabled.__dict__.pop("_rushlight_compiled", None)
     disabled._rushlight_disabled = disabled._torchdynamo_disable = True
@@ -94,7 +95,7 @@ def substitute_in_graph(original: Any, **options: Any) -> Callable:
 
 
 def switch(name: str) -> None:
-    slow["count"] += (name == "force_eager") - (stance["now"] == "force_eager")
+    slow[0] += (name == "force_eager") - (stance["now"] == "force_eager")
     stance["now"] = name
 
 

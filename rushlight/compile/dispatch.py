@@ -19,7 +19,8 @@ from ..capture.rebuild import NATIVE
 from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
-from .config import config, counters
+from .config import config, counters, slow
+from .hot import Hot
 from .policy import LOGS, Early, Policy, Unsupported, log
 from .trial import Trial
 
@@ -33,7 +34,6 @@ class Busy(threading.local):
 
 
 busy = Busy()
-slow = {"count": 0}  # how many threads translate or are told not to: a hit looks closer only then
 stance = {"now": "default"}  # see compiler.set_stance
 NATIVELY = object()
 WARM = 16  # so many calls make a function worth the many pieces of a loop with breaks in it
@@ -74,9 +74,12 @@ class Compiled:
         self.token = object()  # marks the entries that count for this call of compile
         self.binder: Callable | None = None
         self.binder_defaults: Any = None
+        self.hot: Hot | None = None
         self.reset()
 
     def reset(self) -> None:
+        if self.hot is not None:
+            self.hot.reset()
         self.points = Points()
         self.share()
         self.graphs: list = []
@@ -109,13 +112,13 @@ class Compiled:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def caller(self, first: tuple) -> Callable:
-        """The function that runs on each call; a hit is all in here."""
+        """The function that runs on each call.  A hit the ordinary way is all in here; hot.py writes shorter ways for those of many hits."""
         function = self.function
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(args: tuple, kwargs: dict) -> Any:
             if first:
                 args = first + args
-            if slow["count"] and (busy.tracing or busy.disabled or stance["now"] == "force_eager") or config.disable or self.never is not None:
+            if slow[0] and (busy.tracing or busy.disabled or stance["now"] == "force_eager") or config.disable or self.never is not None:
                 if self.never is not None and self.fullgraph:
                     raise Unsupported(f"Attempt to trace {self.never}\n  Explanation: {function.__qualname__} cannot be captured as one graph")
                 return function(*args, **kwargs)
@@ -124,18 +127,31 @@ class Compiled:
             roots = self.binder(*args, **kwargs)
             for entry in self.start.entries:
                 if entry.guard(*roots) is True:
+                    began = perf_counter()
                     result = entry.run(*roots)
                     kind = type(result)
                     if kind is Failed:
-                        if entry.mutates:
-                            raise result.error
-                        return function(*args, **kwargs)
+                        return self.after(entry, result, args, kwargs)
+                    self.hot.hit(entry, roots, perf_counter() - began, self.binder, after)
                     return result if kind is not Continue else self.go_on(result)
             result = self.miss(self.start, roots)
             if result is NATIVELY:
                 return function(*args, **kwargs) if self.trial is None else self.timed(args, kwargs)
             return result if type(result) is not Continue else self.go_on(result)
-        return call
+
+        def after(entry: Any, result: Any, args: tuple, kwargs: dict) -> Any:
+            return self.after(entry, result, first + args, kwargs)
+
+        self.hot = Hot(function, first, call)
+        return self.hot.call
+
+    def after(self, entry: Any, result: Any, args: tuple, kwargs: dict) -> Any:
+        """What to do with a result that is none."""
+        if type(result) is Continue:
+            return self.go_on(result)
+        if entry.mutates:
+            raise result.error
+        return self.function(*args, **kwargs)
 
     def prepare(self) -> None:
         self.make_binder()
@@ -235,7 +251,7 @@ class Compiled:
                 raise RecompileError(message)
         self.made += 1
         busy.tracing = True
-        slow["count"] += 1
+        slow[0] += 1
         try:
             policy = Policy(self, point)
             policy.roots = roots
@@ -267,7 +283,7 @@ class Compiled:
             return None
         finally:
             busy.tracing = False
-            slow["count"] -= 1
+            slow[0] -= 1
         if "guards" in LOGS:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
         entry.owner = self.token

@@ -62,5 +62,5 @@ def compile_native(module: Any, examples: list) -> Callable:
             pass
         return other(args)
 
-    run.lowered = first
+    run.lowered, run.direct = first, getattr(first, "direct", None)
     return run

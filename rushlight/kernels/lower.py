@@ -21,6 +21,7 @@ from ..tensor import Tensor, wrap
 from . import llvm, program, rules_contraction, rules_convolution, rules_losses, rules_nn, rules_pool, rules_records, rules_structure  # noqa: F401 (they enter rules)
 from .arrays import Array, Given, Source, contiguous
 from .differentiate import differentiate
+from .launch import Direct
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import composite_rule
@@ -419,6 +420,8 @@ class Program:
             return kind([wrap(outs[pick], kinds[pick]) for pick in picks])
 
         run.module = module
+        if not native.orders and plain and not checks:
+            run.direct = Direct(native, [i if i >= 0 else value for i, value in gather], [(pick, kinds[pick], False) for pick in picks], [])
         return run
 
     def __call__(self, *args: Any) -> Any:
@@ -523,7 +526,7 @@ def step(module: Any, lowering: Lowering, examples: list[Any]) -> Callable | Non
         except IndexFault:
             return forward(*args)
 
-    stepped.native, stepped.module = run.native, module
+    stepped.native, stepped.module, stepped.direct = run.native, module, None if before else run.direct
     return stepped
 
 

@@ -8,8 +8,8 @@ the GIL is free meanwhile.  Temporaries live in one arena, kept between calls.
 import ctypes
 import math
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,9 +106,32 @@ class Step:
 
 
 def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
-                steps: list[Step], commit: int | None = None, words: Any = None) -> None:
+                steps: list[Step], commit: int | None = None, words: Any = None) -> int:
     """`i64 entry(pool, state, table, arrays...)`: 0 done, i + 1 when input i does not fit the table, -1 out of memory, -2
-    when an index was out of range.  Steps from number `commit` on write into inputs: they run only if no index was.
+    when an index was out of range.  `i64 body(pool, state, table, addresses)` is the same for a caller that looked at the arrays
+    itself: `addresses` begins with the data of inputs and outputs, and has room for as many words as are returned here.
+    """
+    pointer = Type("ptr")
+    count = write_body(module, inputs, outputs, arena, arena_size, steps, commit, words)
+    f = module.function("entry", "i64", [("pool", pointer), ("state", pointer), ("table", pointer)]
+                        + [(f"o{i}", pointer) for i in range(len(inputs) + len(outputs))], "nounwind")
+    the_pool, state, table = f.parameters[:3]
+    addresses = f.alloca(pointer, count, 16)
+    for i, array in enumerate(f.parameters[3:]):
+        if i < len(inputs):
+            table = f.call("check", pointer, array, table)
+            f.branch_if(f.emit(Type("i1"), f"icmp ne {table}, null"), f"good{i}", f"bad{i}")
+            f.block(f"bad{i}")
+            f.ret(f.i64(i + 1))
+            f.block(f"good{i}")
+        f.store(f.load(pointer, f.address(array, f.i64(DATA), "i8"), 8), f.address(addresses, f.i64(i), "ptr"), 8)
+    f.ret(f.call("body", Type("i64"), the_pool, state, f.parameters[2], addresses))
+    return count
+
+
+def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
+               steps: list[Step], commit: int | None, words: Any) -> int:
+    """The program itself.  Steps from number `commit` on write into inputs: they run only if no index was out of range.
 
     `state` is two words: the kept arena (a caller that finds it taken allocates its own and leaves it behind if it can), and
     the address of one word a step that its time is added to, or 0.
@@ -124,24 +147,14 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
     place = {name: i for i, name in enumerate(names)}
     if words is not None:
         words.place = place
-    f = module.function("entry", "i64", [("pool", pointer), ("state", pointer), ("table", pointer)]
-                        + [(f"o{i}", pointer) for i in range(len(inputs) + len(outputs))], "nounwind")
-    the_pool, state, table = f.parameters[:3]
-    section = (lambda name: f.address(f.parameters[2], f.i64(words.starts[name]), "i64")) if words is not None else None
-    addresses = f.alloca(pointer, max(len(names), 1), 16)
+    f = module.function("body", "i64", [("pool", pointer), ("state", pointer), ("table", pointer), ("addresses", pointer)], "noinline nounwind")
+    the_pool, state, table, addresses = f.parameters
+    section = (lambda name: f.address(table, f.i64(words.starts[name]), "i64")) if words is not None else None
 
     def put(number: Value | int, address: Value) -> None:
         index = number if isinstance(number, Value) else f.i64(number)
         f.store(address, f.address(addresses, index, "ptr"), 8)
 
-    for i, array in enumerate(f.parameters[3:]):
-        if i < len(inputs):
-            table = f.call("check", pointer, array, table)
-            f.branch_if(f.emit(Type("i1"), f"icmp ne {table}, null"), f"good{i}", f"bad{i}")
-            f.block(f"bad{i}")
-            f.ret(f.i64(i + 1))
-            f.block(f"good{i}")
-        put(i, f.load(pointer, f.address(array, f.i64(DATA), "i8"), 8))
     base = None
     if arena_size:
         module.declare("declare ptr @aligned_alloc(i64, i64)")
@@ -196,6 +209,7 @@ def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: di
         f.ret(f.load(i64, fault, 8).differs(0).select(f.i64(-2), f.i64(0)))
     else:
         f.ret(f.i64(0))
+    return max(len(names), 1)
 
 
 def growing(f: Function, kept: Value, needed: Value) -> Value:
@@ -291,6 +305,15 @@ class IndexFault(IndexError):
     """A program met an index out of range; its results are void. The caller runs the graph eagerly for the op's own error."""
 
 
+class Layout(NamedTuple):
+    """The arrays of a call of `body`: (shape, strides, dtype) of inputs, (shape, dtype) of outputs, and its table."""
+
+    inputs: list[tuple]
+    outputs: list[tuple]
+    table: int
+    keep: Any  # what owns the table
+
+
 class Program:
     """A loaded native function over arrays."""
 
@@ -299,7 +322,9 @@ class Program:
     def __init__(self, text: str, inputs: list[tuple[tuple, tuple, np.dtype]], outputs: list[tuple[tuple, np.dtype]]):
         self.inputs, self.outputs = inputs, outputs
         self.strict = False  # whether it writes into its inputs, which then must not be copied
-        self.library = llvm.link(text + CHECK_IR, ("entry",))
+        self.orders: dict[int, tuple[int, ...]] = {}
+        self.words = 0  # see write_entry
+        self.library = llvm.link(text + CHECK_IR, ("entry", "body"))
         self._table = self._words()
         self._state = np.zeros(2, np.int64)
         weakref.finalize(self, release, self._state)
@@ -330,6 +355,10 @@ class Program:
 
         return call
 
+    def layout(self, arrays: Sequence[np.ndarray]) -> "Layout":
+        """How the inputs must lie and what comes out, for inputs like these."""
+        return Layout(self.inputs, self.outputs, self._table.ctypes.data, self)
+
     def time_steps(self, times: np.ndarray | None) -> None:
         """Add the clock ticks of each step to `times` (int64, one word a step) from the next call on; None ends that."""
         self._times = times  # kept alive as long as the program writes into it
@@ -337,6 +366,7 @@ class Program:
 
     def transpose(self, orders: dict[int, tuple[int, ...]]) -> None:
         """Give results with their dims permuted, memory as it is."""
+        self.orders = orders
         if not orders:
             return
         plain = self.call

@@ -15,7 +15,7 @@ import numpy as np
 from ..core import memory
 from .arrays import Given, Source
 from .pool import pool
-from .runtime import Misfit, Program, Step, step_words
+from .runtime import Layout, Misfit, Program, Step, step_words
 from .sizes import LARGEST, Fixed, Size, Sizes
 
 KEPT = 512  # tables of one program; when there are more, all are made again as they are needed
@@ -127,6 +127,11 @@ class SizedProgram(Program):
             return outs
 
         return call
+
+    def layout(self, arrays: Sequence[np.ndarray]) -> Layout:
+        """How the inputs must lie and what comes out, for inputs of the sizes of these; `Misfit` where the code is not for them."""
+        found = self.instance(self.table.key(arrays))
+        return Layout(found.inputs, [(shape, dtype) for _, shape, dtype in found.outputs], found.address, found)
 
     def instance(self, sizes: tuple) -> Instance:
         """The words for these sizes."""

@@ -14,14 +14,16 @@ from numpy.lib.array_utils import byte_bounds
 from ..autograd.node import Freed, Node
 from ..autograd.recorded import leaf_gradients
 from ..core import dtypes
+from ..core.clock import Ledger
 from ..core.sampling import dropout_mask
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import target_name
-from ..tensor import Tensor, counter_of, new, tick, user_frame, wrap
+from ..tensor import Tensor, new, note_writes, tick, user_frame, wrap
 from . import program, sized
 from .arrays import Array, Point, Reshape, Source, View, contiguous
 from .differentiate import backward, descriptor, operation, used_buffers
+from .launch import Direct
 from .make import Maker, Unsupported
 from .rules_primitive import Symbol, apply, bare
 from .runtime import Misfit
@@ -30,7 +32,6 @@ from .sizes import is_integer, is_open, typical
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand"})
-LOG = 64  # lines remembered of a tensor's writes
 
 
 def is_step(graph: Any) -> bool:
@@ -492,18 +493,7 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
             i, value = where[at]
             (value if i < 0 else args[i])._array[...] = outs[out]
         frame = user_frame()
-        moment = tick()
-        line = moment, frame.f_code, frame.f_lineno
-        for i, value in targets:
-            tensor = value if i < 0 else args[i]
-            meta = tensor._meta
-            counter = (meta.counter if meta is not None and meta.base is None else None) or counter_of(tensor)
-            counter.value += 1
-            counter.last = moment
-            log = counter.log
-            log.append(line)
-            if len(log) > LOG:
-                del log[:LOG // 2]
+        note_writes([value if i < 0 else args[i] for i, value in targets], frame)
         results = []
         spent = None
         for what, at, dtype, live in picks:
@@ -521,5 +511,8 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
             results.append(tensor)
         return kind(results) if kind in (tuple, list) else results[0]
 
-    run.native, run.module, run.draws = native, module, bool(noises)
+    run.native, run.module, run.draws, run.direct = native, module, bool(noises), None
+    if not numbers and not noises and not copies and all(what == "output" for what, *_ in picks) and (kind in (tuple, list) or len(picks) == 1):
+        sources = [value if i < 0 else i for i, value in where]
+        run.direct = Direct(native, [sources[i] for i in chosen], [pick[1:] for pick in picks], [sources[i] for i in written], Ledger(), False)
     return run

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..tensor import Tensor, wrap
-from .blocks import note_writes, with_gradient
+from ..tensor import Tensor, note_writes, wrap
+from .blocks import with_gradient
 from .hyperparameters import check_learning_rate, number, require, scalar_dtype
 from .optimizer import Optimizer, ParamsT, caller, evaluate
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..tensor import LOG, PLAIN, Tensor, counter_of, tick, wrap
+from ..tensor import PLAIN, Tensor, note_writes, wrap
 from .arithmetic import ArrayArithmetic, add, multiply
 
 SMALL = 16384  # elements; above, copying in and out costs more than the calls it saves
@@ -274,23 +274,6 @@ def with_gradient(params: list[Tensor]) -> list[tuple[Tensor, Any]]:
                 reject_gradient(param, grad)
             pairs.append((param, grad._array))
     return pairs
-
-
-def note_writes(params: list[Tensor], frame: Any) -> None:
-    """What `tensor.bump` does, for many tensors written by one line: each version rises, the line is remembered."""
-    at = tick()
-    write = at, frame.f_code, frame.f_lineno
-    for param in params:
-        meta = param._meta
-        if param.is_inference():
-            continue
-        counter = (meta.counter if meta is not None and meta.base is None else None) or counter_of(param)
-        counter.value += 1
-        counter.last = at
-        log = counter.log
-        log.append(write)
-        if len(log) > LOG:
-            del log[:LOG // 2]
 
 
 def adopt(tensor: Tensor | None, view: np.ndarray, dtype: dtypes.dtype) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..tensor import wrap
-from .blocks import note_writes, with_gradient
+from ..tensor import note_writes, wrap
+from .blocks import with_gradient
 from .hyperparameters import check_learning_rate, number, require
 from .optimizer import Optimizer, ParamsT, caller, evaluate
 

@@ -660,14 +660,13 @@ def same(one, two):
 
 
 def test_threads_train_their_own_models():
-    results = {}
-
+    results, batches = {}, [data(rushlight, at) for at in range(6)]
     made = [failing(lambda: False) for _ in range(3)]  # in this thread: they draw from one generator
 
     def work(name):
         step, net, opt = made[name]
-        for at in range(6):
-            step(*data(rushlight, at))
+        for batch in batches:
+            step(*batch)
         results[name] = snapshot(net, opt)
     threads = [threading.Thread(target=work, args=(name,)) for name in range(3)]
     for thread in threads:

@@ -1,0 +1,339 @@
+"""The hot path of a compiled function: one Python function, written for the very objects that it was last called with.
+
+After some hits of one entry its function is written anew with the user's own parameters: the guards that are words of memory
+(facts.py) and the call of the program are one builtin, what is left of both is Python around it.  Whatever has changed, and
+whatever it is not made for, goes the ordinary way (dispatch.py), which loses nothing but the time for the look.
+Read `Writer.directly` first.
+"""
+
+import re
+import threading
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from ..autograd.node import Freed
+from ..capture.guards import Guard, define
+from ..capture.sources import LOADERS, Source, Text
+from ..capture.tensors import MODES
+from ..capture.trace import Continue, Entry, Failed, guard_names
+from ..core import memory, modes
+from ..core.clock import Follower, user_frame
+from ..kernels import launch, pool
+from ..kernels.launch import Direct
+from ..kernels.runtime import Misfit
+from ..kernels.step import Spent
+from ..tensor import Tensor, counter_of, new
+from .config import config
+from .facts import Facts, Left
+
+HITS = 3  # of one entry in a row until its function is written
+QUICK = 300e-6  # seconds; a call that takes longer lets go of the GIL, and saves little here
+RESULT = re.compile(r"o\[\d+\]$")
+WORD = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*\b(?! *=[^=])""")  # a string, or a name that is read
+TAKEN = re.compile(r"([SKvat]\d+|o|result|spent)$|R_")  # names that the text uses itself
+
+
+WRITING = threading.Lock()
+MISSING = object()  # stands for an argument that was not given
+
+
+def given_of(optional: dict) -> dict:
+    return {name: value for name, value in optional.items() if value is not MISSING}
+
+
+class Hot:
+    """The function that a compiled function is for now, and when to write it anew."""
+
+    def __init__(self, function: FunctionType, first: tuple, cold: Callable):
+        self.function, self.first = function, first
+        self.cold = cold
+        self.scope: dict[str, Any] = {"R_cold": cold}
+        exec("def call(*args, **kwargs): return R_cold(args, kwargs)", self.scope)
+        self.call: Any = self.scope.pop("call")
+        self.plain: CodeType = self.call.__code__
+        self.entry: Any = None  # the last that was hit the ordinary way
+        self.hits, self.needed, self.serial = 0, HITS, 0
+        self.text: Any = None
+        self.versions: dict[int, int] = {}  # of the dicts that the present function looks at
+        self.restless: set[int] = set()
+        self.taken: dict[int, int] = {}  # how often a function took over the memory of an entry's gradients
+
+    def hit(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
+        """Count a hit the ordinary way; when it is one of many, write the function for it."""
+        if entry is not self.entry:
+            self.entry, self.hits = entry, 0
+        self.hits += 1
+        if self.hits >= self.needed:
+            self.hits, self.needed = 0, min(self.needed * 2, 1 << 16)
+            if launch.supported() and WRITING.acquire(blocking=False):
+                try:
+                    self.arm(entry, roots, seconds, binder, after)
+                finally:
+                    WRITING.release()
+
+    def reset(self) -> None:
+        """Back to the ordinary way."""
+        self.call.__code__, self.call.__defaults__, self.call.__kwdefaults__ = self.plain, None, None
+        self.entry, self.needed = None, HITS
+
+    def arm(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
+        for table, version in self.versions.items():
+            if launch.word(table + launch.VERSION) != version:
+                self.restless.add(table)
+        if entry.guard(*roots) is not True:  # the call has changed what it looks at
+            return
+        facts = Facts(entry.guards, roots, self.restless)
+        try:
+            facts.settings(self.function, config)
+        except Left:
+            return
+        self.versions = facts.versions
+        writer = Writer(self, entry, facts, binder, after)
+        direct = getattr(entry.run.__globals__.get("graph"), "direct", None)
+        try:
+            if direct is None or entry.recipe is None or seconds > QUICK:
+                raise Left
+            times = self.taken[id(entry)] = self.taken.get(id(entry), 0) + 1
+            writer.directly(direct, times <= 3)  # it fails each time where someone holds them
+        except Left:
+            writer.ordinarily()
+        self.install(writer)
+
+    def install(self, writer: "Writer") -> None:
+        """Let the function be this one. Names of the one before stay, since it may be running; older ones go."""
+        self.serial += 1
+        used: dict[str, Any] = {}
+
+        def numbered(found: re.Match) -> str:
+            name = found[0]
+            if name not in writer.scope:
+                return name
+            used[f"{name}_{self.serial}"] = writer.scope[name]
+            return f"{name}_{self.serial}"
+
+        made = define(WORD.sub(numbered, "\n".join(writer.text())) + "\n", "call", {})["call"]
+        for name in [*self.scope]:
+            number = name.rpartition("_")[2]
+            if number.isdigit() and int(number) < self.serial - 1:
+                del self.scope[name]
+        self.scope.update(used)
+        defaults = None if writer.generic else (MISSING,) * len(self.function.__defaults__ or ())
+        keywords = None if writer.generic else self.function.__kwdefaults__
+        self.text = made  # its text is shown in tracebacks as long as it lives
+        self.call.__code__, self.call.__defaults__, self.call.__kwdefaults__ = made.__code__, defaults, keywords
+
+
+class Writer:
+    """Writes one such function."""
+
+    def __init__(self, hot: Hot, entry: Entry, facts: Facts, binder: Callable, after: Callable):
+        self.hot, self.entry, self.facts = hot, entry, facts
+        self.recipe: Any = entry.recipe
+        given = {name: value for name, value in entry.run.__globals__.items() if name != "__builtins__"}
+        self.scope: dict[str, Any] = {**given, "R_cold": hot.cold, "R_grad_enabled": modes.grad_enabled, "R_binder": binder, "R_after": after,
+                                      "R_empty": np.empty, "R_new": new, "R_Tensor": Tensor, "R_entry": entry, "R_run": entry.run,
+                                      "R_missing": MISSING, "R_given": given_of,
+                                      **{f"R_default{i}": value for i, value in enumerate(hot.function.__defaults__ or ())},
+                                      **{f"R_first{i}": value for i, value in enumerate(hot.first)}}
+        self.lines: list[str] = []
+        self.signature()
+        self.otherwise = f"return R_cold({self.arguments})"
+
+    def const(self, prefix: str, value: Any) -> str:
+        """A name for an object."""
+        name = f"R_{prefix}{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    # -- parameters --------------------------------------------------------------------------------------------------
+
+    def signature(self) -> None:
+        """The user's parameters, so that Python binds them; `*args, **kwargs` and the binder where their names are taken."""
+        function, bound = self.hot.function, len(self.hot.first)
+        code = function.__code__
+        names = code.co_varnames
+        plain = code.co_argcount
+        keyword_only = names[plain:plain + code.co_kwonlyargcount]
+        count = plain + code.co_kwonlyargcount
+        star = names[count] if code.co_flags & 4 else None
+        stars = names[count + (star is not None)] if code.co_flags & 8 else None
+        all_names = [*names[:count], *filter(None, (star, stars))]
+        defaults = len(function.__defaults__ or ())
+        self.generic = (bound > plain - defaults or code.co_posonlyargcount > plain - defaults
+                        or any(name in self.scope or TAKEN.match(name) for name in all_names))
+        self.roots = [f"S{i}" for i in range(len(all_names))]
+        if self.generic or star is not None and defaults:  # what `*args` holds comes behind the optional ones
+            self.generic = True
+            given = "".join(f"R_first{i}, " for i in range(bound))
+            self.head = "def call(*args, **kwargs):"
+            self.aliases = [f"{', '.join(self.roots)}, = R_binder({given}*args, **kwargs)"] if self.roots else [f"R_binder({given}*args, **kwargs)"]
+            self.arguments = "args, kwargs"
+            return
+        parts, passed, by_name, optional = [], [], [], []
+        values = {name: name for name in all_names} | {names[i]: f"R_first{i}" for i in range(bound)}
+        for at, name in enumerate(names[bound:plain], bound):
+            if at >= plain - defaults:  # the default is looked up here: it may be another one at the next call
+                parts.append(f"{name}=None")
+                values[name] = f"R_default{at - plain + defaults} if {name} is R_missing else {name}"
+                optional.append(f"{name!r}: {name}")
+            else:
+                parts.append(name)
+                passed.append(name)
+            if at + 1 == code.co_posonlyargcount:
+                parts.append("/")
+        if star is not None or keyword_only:
+            parts.append("*" + (star or ""))
+        if star is not None:
+            passed.append("*" + star)
+        for name in keyword_only:
+            parts.append(name + ("=None" if name in (function.__kwdefaults__ or {}) else ""))
+            by_name.append(f"{name!r}: {name}")
+        if stars is not None:
+            parts.append("**" + stars)
+            by_name.append("**" + stars)
+        self.head = f"def call({', '.join(parts)}):"
+        self.aliases = [f"{root} = {values[name]}" for root, name in zip(self.roots, all_names)]
+        given = f"**R_given({{{', '.join(optional)}}})"
+        self.arguments = f"({', '.join(passed)}{',' if passed else ''}), {{{', '.join([*by_name, *[given] * bool(optional)])}}}"
+
+    def text(self) -> list[str]:
+        return [self.head, *["  " + line for line in (*self.aliases, *self.lines)]]
+
+    # -- guards ------------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """What the launcher cannot say: the grad mode, items of dicts that change, and the guards that are left."""
+        text = Text({**LOADERS, "MODES": MODES, "Defaults": modes.Defaults, **guard_names()})
+        body: list[str] = []
+        for table, key, value in self.facts.items:
+            body.append(f"if {self.const('table', table)}[{key!r}] is not {self.const('item', value)}: raise R_changed")
+        for guard in self.facts.left:
+            body += self.condition(guard, text)
+        for name, value in text.constants.items():
+            if name in self.scope and self.scope[name] is not value:
+                body = [re.sub(rf"\b{name}\b", f"left_{name}", line) for line in body]
+                name = f"left_{name}"
+            self.scope[name] = value
+        if body:  # the ordinary way is gone outside of the handler: what the user's code raises there has nothing to do with this
+            self.scope["R_changed"] = ValueError
+            self.lines += ["o = None", "try:", *["  " + line for line in body], "except Exception:", "  o = 0", f"if o is not None: {self.otherwise}"]
+
+    def condition(self, guard: Guard, text: Text) -> list[str]:
+        if guard.kind == "mode" and guard.operands[0] == "grad":
+            return [f"if R_grad_enabled() is not {guard.operands[1]}: raise R_changed"]
+        loads: list[str] = []
+        value = text.source(guard.source, loads) if guard.source is not None else ""
+        operands = [text.const(operand) for operand in guard.operands]
+        operands += [text.source(other, loads) for other in guard.others]
+        return [*loads, f"if not ({guard.condition.format(*operands, v=value)}): raise R_changed"]
+
+    # -- bodies ------------------------------------------------------------------------------------------------------
+
+    def ordinarily(self) -> None:
+        """Only the guards are short: the entry runs as it does otherwise."""
+        self.look()
+        self.scope["R_launch"] = launch.launcher(self.facts.rows, self.facts.held)
+        self.scope["R_outcomes"] = (Failed, Continue)
+        names = ", ".join(self.roots)
+        self.lines += [f"if R_launch({names}): {self.otherwise}", f"result = R_run({names})",
+                       f"if type(result) in R_outcomes: return R_after(R_entry, result, {self.arguments})", "return result"]
+
+    def directly(self, direct: Direct, take_over: bool) -> None:
+        """The program is called with no Python in between. Raises Left, before anything is written, where it cannot be."""
+        program, recipe, facts, rows = direct.program, self.recipe, self.facts, self.facts.rows
+        if modes.inference_enabled():
+            raise Left
+        spread = [self.place(recipe.inputs[source] if type(source) is int else source) for source in direct.sources]
+        if direct.differentiable and modes.grad_enabled() and any(tensor._requires_grad for _, tensor in spread):
+            raise Left
+        try:
+            layout = program.layout([tensor._array for _, tensor in spread])
+        except Misfit:
+            raise Left from None
+        inputs = [register for register, _ in spread]
+        for register, expected in zip(inputs, layout.inputs, strict=True):
+            rows.array(register, *expected)
+        if any(np.prod(shape, dtype=np.int64) * dtype.itemsize >= memory.SMALL for shape, dtype in layout.outputs):
+            raise Left
+        facts.threads()
+        if direct.ledger is not None:
+            self.follow(direct.ledger, [self.place(recipe.inputs[source] if type(source) is int else source, True)[1] for source in direct.written])
+        taken = self.gradients(direct, layout.outputs) if take_over else {}
+        count = len(layout.outputs)
+        self.look()
+        self.scope["R_launch"] = launch.launcher(rows, (facts.held, direct, layout), program, inputs,
+                                                   [taken.get(at) for at in range(count)], pool.pool().address, layout.table)
+        fresh = [f"a{at}" for at in range(count) if at not in taken]
+        self.lines += [f"a{at} = R_empty({shape!r}, {self.const('dtype', dtype)})" for at, (shape, dtype) in enumerate(layout.outputs) if at not in taken]
+        self.lines.append(f"if R_launch({', '.join([*self.roots, *fresh])}): {self.otherwise}")
+        live = any(live for *_, live in direct.results)
+        if direct.ledger is not None or live:
+            self.scope.update(R_ledger=direct.ledger, R_user_frame=user_frame, R_Spent=Spent, R_Freed=Freed)
+            self.lines += ["o = R_user_frame()", "R_ledger.note(o)"][:1 + (direct.ledger is not None)]
+            self.lines += ["spent = R_Spent(R_Freed(o))"] if live else []
+        names = ["None" if at in taken else f"t{number}" for number, (at, _, _) in enumerate(direct.results)]
+        for name, (at, dtype, live) in zip(names, direct.results):
+            if at not in taken:
+                self.lines += [f"{name} = R_new(R_Tensor)", f"{name}._array = a{at}", f"{name}._dtype = {self.const('dtype', dtype)}",
+                               f"{name}._requires_grad = {live}", f"{name}._grad = {name}._meta = {name}._shape = None",
+                               f"{name}._node = {'spent' if live else 'None'}"]
+        self.lines.append(f"o = ({', '.join(names)},)")
+        skipped = {f"{owner}._grad = {text}" for owner, text in recipe.gradients if RESULT.match(text) and names[int(text[2:-1])] == "None"}
+        after = [line for line in recipe.lines if line not in skipped]
+        self.lines += self.needed(after) + after
+
+    def place(self, source: Any, fixed: bool = False) -> tuple[int, Tensor]:
+        """The register of a tensor's array, and the tensor as it is now; where `fixed`, it must be the same at each call."""
+        facts = self.facts
+        if isinstance(source, Source) and facts.moving(source):
+            tensor = facts.find(source)
+            if fixed or type(tensor) not in launch.PLAIN:
+                raise Left
+            register = facts.register(source)
+            facts.rows.same(register, launch.TYPE, id(type(tensor)))
+            return facts.rows.load(register, facts.slots["_array"]), tensor
+        tensor = facts.fixed(source) if isinstance(source, Source) else source
+        if not isinstance(tensor, Tensor):
+            raise Left
+        if isinstance(source, Source) and source.kind not in ("const", "state", "dict_item", "list_item", "tuple_item"):
+            raise Left
+        return facts.rows.load(0, id(tensor) + facts.slots["_array"]), tensor
+
+    def gradients(self, direct: Direct, outputs: list[tuple]) -> dict[int, int]:
+        """Outputs whose memory is that of the gradients before, where nobody else holds those: by number, the register."""
+        lines, found = "\n".join(self.recipe.lines), {}
+        if not launch.attributes_tell():
+            return found
+        for owner, text in self.recipe.gradients:
+            param = self.scope.get(owner)
+            if not isinstance(param, Tensor) or lines.count(text) != 1 or not RESULT.match(text):
+                continue
+            at, dtype, live = direct.results[int(text[2:-1])]
+            if live or sum(other == at for other, *_ in direct.results) != 1:
+                continue
+            shape, numpy_dtype = outputs[at]
+            gradient = self.facts.rows.load(0, id(param) + self.facts.slots["_grad"])
+            found[at] = self.facts.rows.fresh(gradient, dtype, np.empty(shape, numpy_dtype))
+        return found
+
+    def follow(self, ledger: Any, written: list[Tensor]) -> None:
+        """The counters of what is written follow one ledger."""
+        for tensor in written:
+            counter, meta = counter_of(tensor), tensor._meta
+            if meta.base is not None:
+                raise Left
+            Follower.make(counter, ledger)
+            self.facts.tensor_hooks(tensor)
+
+    def needed(self, lines: list[str]) -> list[str]:
+        """The loads that these statements need."""
+        text, kept = "\n".join(lines), []
+        for load in reversed(self.recipe.loads):
+            name = load.partition(" = ")[0]
+            if re.search(rf"\b{name}\b", text):
+                kept.append(load)
+                text += "\n" + load
+        return kept[::-1]

@@ -1,0 +1,382 @@
+"""Launching a small program straight from Python: one builtin function looks at what the program depends on and runs it.
+
+A `Launcher` is given rows, each a load or a comparison of one word of memory: the type and dtype of an argument, the shape of
+its array, the version of a dict that holds a module's parameters.  They are read in order, so that each address is known to be
+valid by the rows before it, and with the GIL held.  If all hold, the program runs on the data pointers that they loaded.
+Where objects keep what is NumPy's and CPython's public struct definitions; `supported` checks each on live objects first, and
+where anything is found elsewhere there are no launchers and Python code does the same work.  Read `LAUNCH_IR` first.
+"""
+
+import ctypes
+import gc
+import sys
+import weakref
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..tensor import Parameter, Tensor
+from . import llvm
+from .runtime import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known
+
+# Words of the head, which lies in the array that the builtin has as `self`.
+ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, WORDS = range(13)
+# What a row does, besides loading into the register of that number: compare a word, its lower half, the register itself, or a byte.
+SAME, SAME_HALF, SAME_OBJECT, SAME_BYTE = -1, -2, -3, -4
+REFERENCES, TYPE = 0, 8  # of any object
+SIZE, ITEMS, CELL, VERSION = 16, 24, 16, 24  # of a list (and a tuple's first item), a cell, a dict
+BASE, FLAGS = 48, 64  # of an ndarray
+STATE_DICT, STATE_VALUES, STATE_USED = -24, -32, -2  # of a tensor in 3.11: its dict if it has one, else its attributes and how many
+
+LAUNCH_IR = f"""
+define ptr @launch(ptr %self, ptr %args, i64 %given) nounwind {{
+entry:
+  %head.p = getelementptr inbounds i8, ptr %self, i64 {DATA}
+  %head = load ptr, ptr %head.p, align 8
+  %rows.p = getelementptr inbounds i64, ptr %head, i64 {ROWS}
+  %rows = load ptr, ptr %rows.p, align 8
+  %count.p = getelementptr inbounds i64, ptr %head, i64 {COUNT}
+  %count = load i64, ptr %count.p, align 8
+  %expected.p = getelementptr inbounds i64, ptr %head, i64 {GIVEN}
+  %expected = load i64, ptr %expected.p, align 8
+  %registers.p = getelementptr inbounds i64, ptr %head, i64 {REGISTERS}
+  %registers.n = load i64, ptr %registers.p, align 8
+  %registers = alloca i64, i64 %registers.n, align 16
+  store i64 0, ptr %registers, align 8
+  %right = icmp eq i64 %given, %expected
+  br i1 %right, label %copy, label %miss
+copy:
+  %c = phi i64 [ 0, %entry ], [ %c.next, %copied ]
+  %copying = icmp slt i64 %c, %given
+  br i1 %copying, label %copied, label %next
+copied:
+  %from = getelementptr inbounds i64, ptr %args, i64 %c
+  %argument = load i64, ptr %from, align 8
+  %c.next = add i64 %c, 1
+  %into = getelementptr inbounds i64, ptr %registers, i64 %c.next
+  store i64 %argument, ptr %into, align 8
+  br label %copy
+next:
+  %i = phi i64 [ 0, %copy ], [ %i.next, %row.done ]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %row, label %ready
+row:
+  %at = mul i64 %i, 4
+  %row.p = getelementptr inbounds i64, ptr %rows, i64 %at
+  %base.n = load i64, ptr %row.p, align 8
+  %offset.p = getelementptr inbounds i64, ptr %row.p, i64 1
+  %offset = load i64, ptr %offset.p, align 8
+  %to.p = getelementptr inbounds i64, ptr %row.p, i64 2
+  %to = load i64, ptr %to.p, align 8
+  %want.p = getelementptr inbounds i64, ptr %row.p, i64 3
+  %want = load i64, ptr %want.p, align 8
+  %base.p = getelementptr inbounds ptr, ptr %registers, i64 %base.n
+  %base = load ptr, ptr %base.p, align 8
+  %word.p = getelementptr i8, ptr %base, i64 %offset
+  %is.load = icmp sge i64 %to, 0
+  br i1 %is.load, label %loads, label %compares
+loads:
+  %loaded = load i64, ptr %word.p, align 8
+  %to.reg = getelementptr inbounds i64, ptr %registers, i64 %to
+  store i64 %loaded, ptr %to.reg, align 8
+  %valid = icmp ne i64 %loaded, 0
+  br i1 %valid, label %row.done, label %miss
+compares:
+  %object = icmp eq i64 %to, {SAME_OBJECT}
+  br i1 %object, label %objects, label %words
+objects:
+  %o.word = load i64, ptr %base.p, align 8
+  %o.same = icmp eq i64 %o.word, %want
+  br i1 %o.same, label %row.done, label %miss
+words:
+  %half = icmp eq i64 %to, {SAME_HALF}
+  br i1 %half, label %halves, label %small
+small:
+  %byte = icmp eq i64 %to, {SAME_BYTE}
+  br i1 %byte, label %bytes, label %wholes
+bytes:
+  %b = load i8, ptr %word.p, align 1
+  %b.word = zext i8 %b to i64
+  %b.same = icmp eq i64 %b.word, %want
+  br i1 %b.same, label %row.done, label %miss
+halves:
+  %h = load i32, ptr %word.p, align 4
+  %h.word = sext i32 %h to i64
+  %h.same = icmp eq i64 %h.word, %want
+  br i1 %h.same, label %row.done, label %miss
+wholes:
+  %w = load i64, ptr %word.p, align 8
+  %w.same = icmp eq i64 %w, %want
+  br i1 %w.same, label %row.done, label %miss
+row.done:
+  %i.next = add i64 %i, 1
+  br label %next
+ready:
+  %body.p = getelementptr inbounds i64, ptr %head, i64 {BODY}
+  %body = load ptr, ptr %body.p, align 8
+  %none = icmp eq ptr %body, null
+  br i1 %none, label %done, label %run
+run:
+  %addresses.p = getelementptr inbounds i64, ptr %head, i64 {ADDRESSES}
+  %addresses.n = load i64, ptr %addresses.p, align 8
+  %addresses = getelementptr inbounds i64, ptr %registers, i64 %addresses.n
+  %pool.p = getelementptr inbounds i64, ptr %head, i64 {POOL}
+  %pool = load ptr, ptr %pool.p, align 8
+  %state.p = getelementptr inbounds i64, ptr %head, i64 {STATE}
+  %state = load ptr, ptr %state.p, align 8
+  %table.p = getelementptr inbounds i64, ptr %head, i64 {TABLE}
+  %table = load ptr, ptr %table.p, align 8
+  %code = call i64 %body(ptr %pool, ptr %state, ptr %table, ptr %addresses)
+  %fine = icmp eq i64 %code, 0
+  br i1 %fine, label %done, label %miss
+done:
+  br label %answer
+miss:
+  br label %answer
+answer:
+  %which = phi i64 [ {DONE}, %done ], [ {MISS}, %miss ]
+  %result.p = getelementptr inbounds i64, ptr %head, i64 %which
+  %result = load ptr, ptr %result.p, align 8
+  %incref.p = getelementptr inbounds i64, ptr %head, i64 {INCREF}
+  %incref = load ptr, ptr %incref.p, align 8
+  call void %incref(ptr %result)
+  ret ptr %result
+}}
+"""
+
+
+PLAIN = (Tensor, Parameter)
+
+
+class Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
+
+
+class Head(np.ndarray):
+    """The words that a launcher is; it keeps all alive that their addresses point to, except what the rows look at."""
+
+    keep: Any = None
+
+
+def word(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
+
+
+# -- where things lie ----------------------------------------------------------------------------------------------------
+
+
+def offset_of(owner: Any, value: Any) -> int | None:
+    """Where an object keeps its one reference to another."""
+    found = [8 * i for i in range(2, type(owner).__basicsize__ // 8) if word(id(owner) + 8 * i) == id(value)]
+    return found[0] if len(found) == 1 else None
+
+
+class Probe:
+    def __init__(self) -> None:
+        self.old = 1
+
+
+def tensor_slots() -> dict[str, int] | None:
+    """The offsets of a tensor's slots."""
+    tensor = object.__new__(Tensor)
+    values = {name: object() for name in ("_array", "_dtype", "_requires_grad", "_node", "_grad", "_meta")}
+    for name, value in values.items():
+        setattr(tensor, name, value)
+    found = {name: offset_of(tensor, value) for name, value in values.items()}
+    return None if None in found.values() else found  # type: ignore[return-value]
+
+
+def function_slots() -> dict[str, int] | None:
+    def probe(a: Any = object()) -> Any:
+        return a
+
+    found = {"__defaults__": offset_of(probe, probe.__defaults__), "__code__": offset_of(probe, probe.__code__)}
+    return None if None in found.values() else found  # type: ignore[return-value]
+
+
+def versions_tell() -> bool:
+    """Whether each change of a dict, also of an object's own, changes the word VERSION."""
+    probe, table = Probe(), {"a": object()}
+    state = probe.__dict__
+    changes = [
+        (table, lambda: table.__setitem__("a", object())), (table, lambda: table.update(b=object())), (table, lambda: table.pop("b")),
+        (table, lambda: table.setdefault("c", object())), (table, table.popitem), (table, lambda: table.__ior__({"d": object()})), (table, table.clear),
+        (state, lambda: setattr(probe, "old", object())), (state, lambda: setattr(probe, "new", object())),
+        (state, lambda: object.__setattr__(probe, "old", object())), (state, lambda: delattr(probe, "new")),
+        (state, lambda: state.__setitem__("old", object())), (class_dict(Probe), lambda: setattr(Probe, "shared", object())),
+    ]
+    for owner, change in changes:
+        before = word(id(owner) + VERSION)
+        change()
+        if word(id(owner) + VERSION) == before:
+            return False
+    return True
+
+
+def class_dict(kind: type) -> dict:
+    """The dict behind a class's `__dict__`."""
+    return next(item for item in gc.get_referents(kind.__dict__) if type(item) is dict)
+
+
+def dict_place(owner: Any) -> int | None:
+    """The address of the word in which an object keeps its `__dict__`."""
+    state = owner.__dict__
+    find = ctypes.pythonapi._PyObject_GetDictPtr
+    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object]
+    place = find(owner)
+    return place if place and word(place) == id(state) else None
+
+
+@cache
+def slots() -> dict[str, int]:
+    """The offsets of what a tensor and a function hold."""
+    return {**(tensor_slots() or {}), **(function_slots() or {})}
+
+
+@cache
+def attributes_tell() -> bool:
+    """Whether a tensor with attributes of its own, or a weak reference, can be told from one without."""
+    place, tensor = Tensor.__weakrefoffset__, object.__new__(Tensor)
+    if sys.version_info[:2] != (3, 11) or place <= 0 or word(id(tensor) + place) or word(id(tensor) + STATE_DICT):
+        return False
+    values = word(id(tensor) + STATE_VALUES)
+    if not values or word(values + STATE_USED) & 255:
+        return False
+    marked: Any = tensor
+    marked.mark = 1
+    reference = weakref.ref(tensor)
+    told = word(values + STATE_USED) & 255 != 0 and word(id(tensor) + place) == id(reference)
+    return told and word(id(tensor) + STATE_DICT) == 0 and bool(vars(tensor)) and word(id(tensor) + STATE_DICT) != 0
+
+
+@cache
+def supported() -> bool:
+    """Whether launchers can be made here."""
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)() or not llvm.available():
+        return False
+    items, whole = [object(), object()], np.zeros((3, 4), np.float32)
+    cell, pair, part = (lambda: items).__closure__[0], tuple(items), whole[1:]  # type: ignore[index]
+    return (layout_is_known() and tensor_slots() is not None and function_slots() is not None
+            and word(id(items) + TYPE) == id(list) and word(id(items) + SIZE) == 2 and word(word(id(items) + ITEMS) + 8) == id(items[1])
+            and word(id(pair) + SIZE) == 2 and word(id(pair) + ITEMS) == id(items[0])
+            and word(id(part) + BASE) == id(whole) and word(id(whole) + BASE) == 0 and word(id(whole) + FLAGS) & 0xFFFFFFFF == whole.flags.num
+            and word(id(cell) + CELL) == id(items) and dict_place(Probe()) is not None and versions_tell())
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------------
+
+
+class Rows:
+    """Rows in the making. Register 0 is 0, so that an offset from it is an address; arguments follow, then what is loaded."""
+
+    def __init__(self, given: int):
+        self.given, self.next = given, given + 1
+        self.rows: list[tuple[int, int, int, int]] = []
+        self.seen: dict[tuple[int, int, int, int], None] = {}
+        self.loaded: dict[tuple[int, int], int] = {}
+
+    def same(self, base: int, offset: int, want: int, how: int = SAME) -> None:
+        """The word at `offset` from a register must be this."""
+        row = (base, offset, how, want)
+        if row not in self.seen:
+            self.seen[row] = None
+            self.rows.append(row)
+
+    def load(self, base: int, offset: int) -> int:
+        """The register of the word at `offset` from a register, which must not be 0."""
+        register = self.loaded.get((base, offset))
+        if register is None:
+            register = self.loaded[base, offset] = self.next
+            self.next += 1
+            self.rows.append((base, offset, register, 0))
+        return register
+
+    def is_object(self, register: int, value: Any) -> None:
+        """An argument, or what was loaded, must be this very object."""
+        self.same(register, 0, id(value), SAME_OBJECT)
+
+    def array(self, register: int, shape: tuple, strides: tuple, dtype: np.dtype) -> None:
+        """An ndarray, no subclass, of this layout."""
+        self.same(register, TYPE, id(np.ndarray))
+        self.same(register, DESCR, id(dtype))
+        self.same(register, NDIM, len(shape), SAME_HALF)
+        if shape:
+            sizes, steps = self.load(register, SHAPE), self.load(register, STRIDES)
+            for i, (size, step) in enumerate(zip(shape, strides)):
+                self.same(sizes, 8 * i, size)
+                self.same(steps, 8 * i, step)
+
+    def fresh(self, register: int, dtype: Any, array: np.ndarray) -> int:
+        """A tensor that nobody but its one holder knows, like one just made around `array`: the register of its own array."""
+        place = slots()
+        self.same(register, REFERENCES, 1)
+        self.same(register, TYPE, id(Tensor))
+        for name, value in (("_dtype", dtype), ("_requires_grad", False), ("_node", None), ("_grad", None), ("_meta", None)):
+            self.same(register, place[name], id(value))
+        self.same(register, Tensor.__weakrefoffset__, 0)
+        self.same(register, STATE_DICT, 0)
+        self.same(self.load(register, STATE_VALUES), STATE_USED, 0, SAME_BYTE)
+        found = self.load(register, place["_array"])
+        self.same(found, REFERENCES, 1)
+        self.array(found, array.shape, array.strides, array.dtype)
+        self.same(found, BASE, 0)
+        self.same(found, FLAGS, word(id(array) + FLAGS) & 0xFFFFFFFF, SAME_HALF)
+        return found
+
+    def version(self, table: dict) -> int:
+        """A dict is as it is now: the version that it has. Its address must be known to be valid."""
+        now = word(id(table) + VERSION)
+        self.same(0, id(table) + VERSION, now)
+        return now
+
+
+class Direct(NamedTuple):
+    """How a lowered graph that is one program calls it: what a launcher needs to do so without the Python code between."""
+
+    program: Any
+    sources: list  # per input of the program: the number of the graph's argument, or a tensor
+    results: list[tuple[int, Any, bool]]  # per result of the graph: the output's number, dtype, whether backward ran through it
+    written: list  # like `sources`: the tensors that the program writes into
+    ledger: Any = None  # notes the writes
+    differentiable: bool = True  # whether the graph runs by its ops where an input requires grad
+
+
+def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[int] = (), outputs: Sequence[int | None] = (), pool: int = 0,
+             table: int = 0) -> Any:
+    """A builtin over `rows.given` arguments: None if all rows hold and the program, if there is one, ran; else True.
+
+    `inputs` are the registers of the program's input arrays.  `outputs` are those of the arrays that take its results; None
+    stands for one that comes as a further argument, in order.
+    """
+    made = code()
+    fresh = sum(register is None for register in outputs)
+    block = np.array([*rows.rows, *[(register, DATA, rows.next + i, 0) for i, register in enumerate([*inputs, *outputs]) if register is not None]]
+                     or np.zeros((0, 4)), np.int64)
+    for column in (0, 2):  # the further arguments come behind the given ones
+        block[:, column][block[:, column] > rows.given] += fresh
+    further = [(rows.given + 1 + i, DATA, rows.next + fresh + len(inputs) + at, 0)
+               for i, at in enumerate(at for at, register in enumerate(outputs) if register is None)]
+    block = np.concatenate([block, np.array(further, np.int64).reshape(-1, 4)])
+    head = np.zeros(WORDS, np.int64).view(Head)
+    head[ROWS], head[COUNT], head[GIVEN], head[ADDRESSES] = block.ctypes.data, len(block), rows.given + fresh, rows.next + fresh
+    head[REGISTERS] = rows.next + fresh + (program.words if program is not None else 0) + 1
+    head[INCREF] = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value
+    head[DONE], head[MISS] = id(None), id(True)
+    if program is not None:
+        head[BODY], head[POOL], head[STATE] = program.library.address("body"), pool, program._state.ctypes.data
+        head[TABLE] = table
+    method = Method(b"launch", made.address("launch"), 0x80, None)  # METH_FASTCALL
+    head.keep = (made, method, block, keep, program)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    return make(ctypes.addressof(method), head, None)
+
+
+@cache
+def code() -> llvm.Library:
+    return llvm.link(LAUNCH_IR, ("launch",))
+
