@@ -630,8 +630,8 @@ def test_ctrl_c_leaves_no_half_step():
     done = 1
     for attempt in range(12):
         timer = threading.Timer(0.0002 * (attempt % 5), signal.raise_signal, [signal.SIGINT])
-        timer.start()
         try:
+            timer.start()
             while done < len(batches):
                 step(*batches[done])
                 done += 1
