@@ -170,6 +170,9 @@ class Calls(Operations):
 
     def call_python(self, function: FunctionType, args: tuple, kwargs: dict) -> Any:
         if "_rushlight_disabled" in function.__dict__:
+            why = function.__dict__["_rushlight_disabled"]  # the library says why
+            if isinstance(why, str):
+                raise Break("Disabled function", f"{function.__qualname__} {why}", "Call it before the compiled function.")
             raise Break("Disabled function", f"{function.__qualname__} is marked with compiler.disable",
                         "Remove the mark, or move the call out of the compiled function.")
         if "_rushlight_original" in function.__dict__:

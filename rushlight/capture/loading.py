@@ -295,7 +295,8 @@ class Loader(Defaults):
     # -- functions and the like --------------------------------------------------------------------------------------
 
     def load_function(self, source: Source, raw: Any) -> Any:
-        if (source.kind == "root" or source.kind.endswith("item")) and not is_library(raw):
+        made = not is_library(raw) or "<locals>" in raw.__qualname__  # perhaps made anew for each call: what it does is guarded, not which it is
+        if (source.kind == "root" or source.kind.endswith("item")) and made:
             self.guards.add("code", source, "type({v}) is {0} and {v}.__code__ is {1}", FunctionType, raw.__code__,
                             words=f"{source.name}.__code__ is that of {raw.__qualname__}")
         else:

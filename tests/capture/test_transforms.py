@@ -44,3 +44,19 @@ def test_a_decorated_function_of_the_library_is_followed():
     want = step(torch.ones(4, requires_grad=True))
     assert torch.allclose(want.norm(), torch.tensor(1.0))
     assert torch.allclose(torch.compile(step)(torch.ones(4, requires_grad=True)), want)
+
+
+def test_functions_that_the_library_makes_anew_are_guarded_by_their_code():
+    from rushlight.nn.utils.rnn import pack_padded_sequence
+
+    def packed(x, lengths):
+        return pack_padded_sequence(torch.sin(x), lengths, enforce_sorted=False).data
+
+    torch._dynamo.reset()
+    fast, graphs = compiled(packed)
+    counts = []
+    for _ in range(4):
+        lengths = torch.tensor([3, 1, 2])
+        assert fast(torch.ones(3, 3), lengths).tolist() == packed(torch.ones(3, 3), lengths).tolist()
+        counts.append(len(graphs))
+    assert counts[1] == counts[3]  # nothing is compiled again for the same lengths

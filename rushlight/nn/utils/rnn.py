@@ -244,3 +244,7 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """Undo `pack_sequence`: the list of sequences."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+for _function in (pack_padded_sequence, pad_packed_sequence):  # a graph would be one for each list of lengths
+    _function.__dict__["_rushlight_disabled"] = "goes by the values of the lengths"
