@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 import tempfile
+import threading
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -27,10 +28,12 @@ class Carried:
 
     def __init__(self, objects: dict[str, bytes]):
         self.objects = objects
-        _carried.add(self)
+        with _carrying:
+            _carried.add(self)
 
 
 _carried: "weakref.WeakSet[Carried]" = weakref.WeakSet()
+_carrying = threading.Lock()
 _recordings: list[dict[str, bytes]] = []
 
 
@@ -90,9 +93,11 @@ def _private(place: str) -> Path | None:
 
 def load(name: str) -> bytes | None:
     """The entry's content, or None; a damaged entry is removed and reported."""
-    for brought in _carried:
-        if name in brought.objects:
-            return brought.objects[name]
+    with _carrying:
+        brought = list(_carried)
+    for one in brought:
+        if name in one.objects:
+            return one.objects[name]
     place = directory()
     if place is None:
         return None
