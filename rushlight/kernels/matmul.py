@@ -402,6 +402,9 @@ class Product:
         def by_columns(rows: int, args: list[Value] = args) -> None:
             if is_open(last_columns):
                 left = f.i64(shape.n) - j * shape.width
+                if rows < shape.rows:  # the last rows: one microkernel less of each height, for a mask
+                    f.call(self.micro(rows, None), None, *args, left)
+                    return
                 self.either(f, left < shape.width,
                             lambda: f.call(self.micro(rows, None), None, *args, left),
                             lambda: f.call(self.micro(rows, shape.width), None, *args))
