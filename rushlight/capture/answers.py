@@ -8,7 +8,7 @@ import operator
 import types
 from typing import Any
 
-from .attributes import find
+from .kinds import find
 from .machine import NULL
 from .shapes import RELATIONS, Shapes, Symbol
 

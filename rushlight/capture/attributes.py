@@ -9,24 +9,13 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..tensor import Tensor
+from .kinds import ABSENT, find
 from .loading import SCALARS, Loader, Pending, is_library
 from .machine import NULL, Break
 
 SLOT = (types.MemberDescriptorType, types.GetSetDescriptorType)
 BUILTIN_METHOD = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
                   types.BuiltinFunctionType, types.BuiltinMethodType)
-ABSENT = object()
-
-
-def find(kind: type, name: str, start: type | None = None) -> tuple[Any, type | None]:
-    """The attribute of a class by its order of bases, unbound, and the base that has it; after `start` if given."""
-    bases = kind.__mro__
-    if start is not None:
-        bases = bases[bases.index(start) + 1:]
-    for base in bases:
-        if name in base.__dict__:
-            return base.__dict__[name], base
-    return ABSENT, None
 
 
 class Attributes(Loader):
@@ -49,6 +38,7 @@ class Attributes(Loader):
         if isinstance(value, FunctionType):
             return self.function_attribute(value, name)
         special, _ = find(kind, "__getattribute__")
+        self.class_guard(kind, "__getattribute__")
         if isinstance(special, FunctionType):
             return self.call(special, (value, name), {})
         return self.object_attribute(value, name)
@@ -59,8 +49,7 @@ class Attributes(Loader):
     def object_attribute(self, value: Any, name: str) -> Any:
         """`object.__getattribute__`, then `__getattr__`."""
         kind = type(value)
-        found, base = find(kind, name)
-        self.class_guard(value, kind, name, found)
+        found, base = self.find(kind, name)
         known = self.home.get(id(value))
         written = self.attributes.get(id(value))
         if found is not ABSENT:
@@ -95,13 +84,13 @@ class Attributes(Loader):
                 item = state[name]
                 if known is None:
                     return item
-                return Pending(self.sources.step("state", known.source, name), item)
+                return self.ask(self.sources.step("state", known.source, name), item)
             if known is not None and state is not None:
                 self.guards.add("absent", known.source, "{0} not in {v}.__dict__", name,
                                 words=f"{known.source.name} has no {name!r} of its own")
         if found is not ABSENT:
             return self.bind_class_attribute(found, base, value, kind, name)
-        fallback, _ = find(kind, "__getattr__")
+        fallback, _ = self.find(kind, "__getattr__")
         if isinstance(fallback, FunctionType):
             return self.call(fallback, (value, name), {})
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=value)
@@ -129,31 +118,75 @@ class Attributes(Loader):
         self.write(value, name, item, "object")
         return item
 
-    def class_guard(self, value: Any, kind: type, name: str, found: Any) -> None:
-        """A method or descriptor of a user's class may be replaced."""
-        if found is ABSENT or is_library(kind) or kind.__module__ in ("builtins",) or id(kind) in self.made_classes:
+    def find(self, kind: type, name: str, start: type | None = None) -> tuple[Any, type | None]:
+        """`find`, guarded, with what was written to classes so far."""
+        self.class_guard(kind, name, start)
+        if self.attributes:
+            bases = kind.__mro__
+            for base in bases if start is None else bases[bases.index(start) + 1:]:
+                written = self.attributes.get(id(base))
+                if written is not None and name in written[1]:
+                    if written[1][name] is not NULL:
+                        return self.value(written[1][name]), base
+                elif name in base.__dict__:
+                    return base.__dict__[name], base
+            return ABSENT, None
+        return find(kind, name, start)
+
+    def class_guard(self, kind: type, name: str, start: type | None = None) -> None:
+        """An attribute of a user's class was looked up: neither it nor what may come before it may change."""
+        if is_library(kind):
             return
-        if isinstance(found, (FunctionType, property, staticmethod, classmethod)):
-            source = self.sources.const(kind, kind.__name__)
-            self.guards.add("method", source, "find({v}, {0})[0] is {1}", name, found,
-                            words=f"{kind.__name__}.{name} is as it was")
+        bases = kind.__mro__
+        for base in bases if start is None else bases[bases.index(start) + 1:]:
+            found = base.__dict__.get(name, ABSENT)
+            if not is_library(base) and id(base) not in self.made_classes:
+                source = self.sources.const(base, base.__name__)
+                self.guards.add("class", source, "{v}.__mro__ is {0}", base.__mro__, words=f"the bases of {base.__name__} are as they were")
+                self.guards.add("class", source, "len({v}.__dict__) == {0}", len(base.__dict__),
+                                words=f"{base.__name__} has no attributes that it did not have")
+                if found is not ABSENT and find(type(found), "__get__")[0] is not ABSENT:
+                    self.guards.add("method", source, "{v}.__dict__[{0}] is {1}", name, found, words=f"{base.__name__}.{name} is as it was")
+            if found is not ABSENT:
+                return
+
+    def method_of(self, value: Any, name: str) -> FunctionType | None:
+        """A special method that a user's class defines in Python."""
+        found, _ = self.find(type(value), name)
+        return found if isinstance(found, FunctionType) and type(value).__module__ != "rushlight.capture.shapes" else None
+
+    def ask(self, source: Any, raw: Any) -> Pending:
+        """A value that must be there, even if nothing looks at it."""
+        self.expected.append(source)
+        return Pending(source, raw)
+
+    def guard_presence(self) -> None:
+        """What was found and never looked at must be there too."""
+        loaded: set = set()
+        for guard in self.guards:
+            for source in (guard.source, *guard.others):
+                while source is not None and source not in loaded:
+                    loaded.add(source)
+                    source = source.base
+        for source in self.expected:
+            if source not in loaded:
+                self.guards.add("present", source, "", words=f"{source.name} exists")
 
     def class_value(self, base: type, name: str, found: Any) -> Any:
         if is_library(base) and (isinstance(found, (type, FunctionType)) or (
                 type(found) in SCALARS and not base.__module__.startswith("rushlight."))):
             return found
+        if id(base) in self.attributes and name in self.attributes[id(base)][1]:
+            return found
         source = self.sources.const(base, base.__name__)
-        return Pending(self.sources.step("attr", source, name), found)
+        return self.ask(self.sources.step("attr", source, name), found)
 
     # -- classes, modules, functions, super --------------------------------------------------------------------------
 
     def class_attribute(self, kind: type, name: str) -> Any:
-        written = self.attributes.get(id(kind))
-        if written is not None and name in written[1] and written[1][name] is not NULL:
-            return written[1][name]
         if name in ("__dict__", "__mro__", "__name__", "__qualname__", "__module__", "__bases__", "__doc__", "__class__"):
             return getattr(kind, name)
-        found, base = find(kind, name)
+        found, base = self.find(kind, name)
         meta, meta_base = find(type(kind), name)
         if found is ABSENT:
             if meta is ABSENT:
@@ -164,8 +197,6 @@ class Attributes(Loader):
                 return self.call(meta.fget, (kind,), {})
             return getattr(kind, name)
         if isinstance(found, FunctionType):
-            if not is_library(kind):
-                self.class_guard(kind, kind, name, found)
             return found
         if isinstance(found, staticmethod):
             return found.__func__
@@ -176,8 +207,8 @@ class Attributes(Loader):
         getter, _ = find(type(found), "__get__")
         if isinstance(getter, FunctionType):
             return self.call(getter, (found, None, kind), {})
-        raw = getattr(kind, name)
-        if raw is not found:
+        raw = getattr(kind, name, found)
+        if raw is not found and not self.attributes:
             return raw
         return self.class_value(base, name, found)
 
@@ -191,7 +222,7 @@ class Attributes(Loader):
                 return raw
         if name not in module.__dict__:
             return self.load(self.sources.step("attr", self.sources.const(module, module.__name__), name), raw)
-        return Pending(self.sources.step("attr", self.sources.const(module, module.__name__), name), raw)
+        return self.ask(self.sources.step("attr", self.sources.const(module, module.__name__), name), raw)
 
     def function_attribute(self, function: FunctionType, name: str) -> Any:
         if name in ("__code__", "__globals__", "__name__", "__qualname__", "__module__", "__doc__", "__closure__"):
@@ -200,7 +231,7 @@ class Attributes(Loader):
             return self.object_attribute(function, name)
         source = self.source_of(function)
         if name in ("__defaults__", "__kwdefaults__") and source is not None:
-            return Pending(self.sources.step("attr", source, name), getattr(function, name))
+            return self.ask(self.sources.step("attr", source, name), getattr(function, name))
         if name == "__dict__":
             return self.state_of(function)
         if source is not None and not is_library(function):
@@ -214,7 +245,7 @@ class Attributes(Loader):
         start, value = self.value(start), self.value(value)
         is_class = isinstance(value, type) and issubclass(value, start)
         kind = value if is_class else type(value)
-        found, base = find(kind, name, start)
+        found, base = self.find(kind, name, start)
         if found is ABSENT:
             return getattr(super(start, value), name)
         if isinstance(found, FunctionType):
@@ -268,7 +299,7 @@ class Attributes(Loader):
             return raw
         if isinstance(raw, types.BuiltinFunctionType):
             return raw
-        return Pending(self.sources.step("slot", known.source, name), raw)
+        return self.ask(self.sources.step("slot", known.source, name), raw)
 
     def state_of(self, value: Any) -> Any:
         """`value.__dict__`: for an object from before, a shadow that holds what was written so far too."""
@@ -320,6 +351,7 @@ class Attributes(Loader):
             self.scopes.setdefault(id(target.__dict__), (target.__dict__, {}))[1][name] = value
             return None
         special, base = find(kind, "__setattr__")
+        self.class_guard(kind, "__setattr__")
         if isinstance(special, FunctionType) and not isinstance(target, type):
             if self.is_module(target) and base.__module__.startswith("rushlight."):
                 return self.set_module_attribute(target, name, value)
@@ -332,6 +364,7 @@ class Attributes(Loader):
     def object_setattr(self, target: Any, name: str, value: Any) -> None:
         kind = type(target)
         found, _ = find(kind, name)
+        self.class_guard(kind, name)
         if isinstance(found, property):
             if found.fset is None:
                 raise AttributeError(f"property {name!r} of {kind.__name__!r} object has no setter")
@@ -370,6 +403,7 @@ class Attributes(Loader):
             raise Break("Unsupported attribute", f"deleting an attribute of a {type(target).__name__}")
         kind = type(target)
         special, _ = find(kind, "__delattr__")
+        self.class_guard(kind, "__delattr__")
         if isinstance(special, FunctionType):
             if self.is_module(target):
                 raise Break("Module attribute", "deleting an attribute of a module")
@@ -379,8 +413,28 @@ class Attributes(Loader):
         if isinstance(found, property) and found.fdel is not None:
             self.call(found.fdel, (target,), {})
             return
-        self.object_attribute(target, name)
+        self.class_guard(kind, name)
+        deleter, _ = find(type(found), "__delete__")
+        if isinstance(deleter, FunctionType):
+            self.call(deleter, (found, target), {})
+            return
+        if isinstance(found, SLOT):
+            self.object_attribute(target, name)
+        elif not self.has_own(target, name):
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=target)
         self.write(target, name, NULL, "object")
+
+    def has_own(self, target: Any, name: str) -> bool:
+        """Whether an object has an attribute of its own."""
+        written = self.attributes.get(id(target))
+        if written is not None and name in written[1]:
+            return written[1][name] is not NULL
+        state, known = self.raw_state(target), self.home.get(id(target))
+        present = state is not None and name in state
+        if known is not None and state is not None:
+            self.guards.add("key", known.source, "{0} in {v}.__dict__" if present else "{0} not in {v}.__dict__", name,
+                            words=f"{known.source.name} has {'a' if present else 'no'} {name!r} of its own")
+        return present
 
 
 def object_setattr(self: Any, name: str, value: Any) -> None:

@@ -20,10 +20,11 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import equivalents
-from .attributes import ABSENT, find, object_setattr
+from .attributes import object_setattr
 from .bytecode import decode
 from .equivalents import EQUIVALENTS, METHODS
 from .kinds import (
+    ABSENT,
     BREAKING,
     ENDLESS,
     FOLLOWED,
@@ -38,10 +39,10 @@ from .kinds import (
     PURE_MODULES,
     STRUCTURAL,
     STRUCTURAL_FUNCTIONS,
+    find,
     has_python,
     hashable,
     is_python_class,
-    python_method,
 )
 from .loading import SCALARS, Pending, is_library
 from .machine import Break, Frame, Generator, bind
@@ -70,6 +71,8 @@ class Calls(Operations):
             frame.fast[:len(slots)] = slots
             if function.__closure__:
                 self.adopt_cells(function)
+            if not is_library(function) and (source := self.function_source(function)) is not None:
+                self.guards.add("code", source, "{v}.__code__ is {0}", function.__code__, words=f"{source.name}.__code__ is as it was")
             return self.run(frame)
         finally:
             self.depth -= 1
@@ -77,7 +80,12 @@ class Calls(Operations):
     def default(self, function: FunctionType, kind: str, key: Any) -> Any:
         raw = function.__defaults__[key] if kind == "default" else function.__kwdefaults__[key]
         source = self.function_source(function)
-        return raw if source is None else Pending(self.sources.step(kind, source, key), raw)
+        if source is None:
+            return raw
+        if not is_library(function):
+            name = "__defaults__" if kind == "default" else "__kwdefaults__"
+            self.guards.add("defaults", source, "len({v}." + name + ") == {0}", len(getattr(function, name)))
+        return self.ask(self.sources.step(kind, source, key), raw)
 
     def function_source(self, function: FunctionType) -> Any:
         """Where a function from before came from; one that is reached through a class counts as a constant."""
@@ -135,7 +143,7 @@ class Calls(Operations):
             return self.call_reference(function)
         caller, _ = find(type(function), "__call__")
         if isinstance(caller, FunctionType):
-            self.class_guard(function, type(function), "__call__", caller)
+            self.class_guard(type(function), "__call__")
             return self.call(caller, (function, *args), kwargs)
         if caller is ABSENT:
             raise TypeError(f"'{type(function).__name__}' object is not callable")
@@ -220,6 +228,8 @@ class Calls(Operations):
             return self.call(meta, (kind, *args), kwargs)
         if issubclass(kind, Tensor) or hasattr(kind, "named_parameters"):
             raise Break("Construction", f"making a {kind.__name__} inside compiled code")
+        self.class_guard(kind, "__new__")
+        self.class_guard(kind, "__init__")
         create, _ = find(kind, "__new__")
         initialise, base = find(kind, "__init__")
         create = getattr(create, "__func__", create)
@@ -429,7 +439,7 @@ class Calls(Operations):
     def key(self, value: Any) -> Any:
         """A value about to be hashed."""
         value = self.resolve(value)
-        if python_method(value, "__hash__") is not None and not isinstance(value, (Tensor, enum.Enum, type)) and not is_library(type(value)):
+        if self.method_of(value, "__hash__") is not None and not isinstance(value, (Tensor, enum.Enum, type)) and not is_library(type(value)):
             raise Break("Unsupported key", f"a key of type {type(value).__name__}, which hashes itself in Python")
         return value
 
@@ -478,6 +488,7 @@ class Calls(Operations):
             return
         if self.is_from_before(value) and not is_python_class(kind) and not isinstance(value, KNOWN_WHOLE):
             raise Break("Opaque object", f"native code reads a {kind.__name__} from outside, whose state is not known")
+        self.class_guard(kind, "")
         if has_python(value, "__eq__", "__hash__", "__lt__", "__iter__", "__len__", "__getitem__", "__bool__", "__index__", "__int__", "__float__", "__add__", "__radd__", "__mul__", "__next__", "__contains__", "__gt__",
                       "__array__", "__abs__", "__round__", "__neg__") and not is_library(kind):
             raise Break("Python method in native code", f"a {kind.__name__} was given to native code that may call its methods")

@@ -103,8 +103,7 @@ def check_exc_match(m, f, i):
 
 @op("RERAISE")
 def reraise(m, f, i):
-    error = popped(m, f)
-    raise error
+    raise popped(m, f)
 
 
 @op("RAISE_VARARGS")
@@ -138,7 +137,7 @@ def before_with(m, f, i):
 @op("WITH_EXCEPT_START")
 def with_except_start(m, f, i):
     error, leave = m.value(f.stack[-1]), m.value(f.stack[-4])
-    f.stack.append(m.call(leave, (type(error), error, error.__traceback__), {}))
+    f.stack.append(m.call(leave, (type(error), error, m.traceback_of(error)), {}))
 
 
 @op("STOPITERATION_ERROR")

@@ -72,7 +72,8 @@ def build(guards: Guards, roots: int, given: dict) -> tuple[Callable, str]:
         operands = [text.const(operand) for operand in guard.operands]
         operands += [text.source(other, body) for other in guard.others]
         body.append(f"at = {index}")
-        body.append(f"if not ({guard.condition.format(*operands, v=value)}): return {~index}")
+        if guard.condition:  # else it is enough that the value is there
+            body.append(f"if not ({guard.condition.format(*operands, v=value)}): return {~index}")
     plain = [line for line in body if not line.startswith("at = ")]
     names = ", ".join(f"S{i}" for i in range(roots))
     fast = [f"def guard({names}):", " try:", *("  " + line for line in plain), "  return True",

@@ -10,8 +10,7 @@ import types
 from types import FunctionType
 from typing import Any
 
-from .attributes import find
-
+ABSENT = object()
 NATIVE_TYPES = (list, dict, tuple, set, frozenset, str, bytes, bytearray, int, float, bool, complex, slice, range,
                 collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter, type(None),
                 type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, memoryview)
@@ -62,6 +61,17 @@ BREAKING = frozenset({"logging", "warnings", "random", "threading", "inspect", "
                       "subprocess", "socket", "io", "pathlib", "tempfile", "json", "importlib", "numpy", "weakref", "dis", "gc", "asyncio",
                       "unittest", "pdb", "bdb", "typing"})
 FOLLOWED: dict[Any, Any] = {}
+
+
+def find(kind: type, name: str, start: type | None = None) -> tuple[Any, type | None]:
+    """The attribute of a class by its order of bases, unbound, and the base that has it; after `start` if given."""
+    bases = kind.__mro__
+    if start is not None:
+        bases = bases[bases.index(start) + 1:]
+    for base in bases:
+        if name in base.__dict__:
+            return base.__dict__[name], base
+    return ABSENT, None
 
 
 def python_method(value: Any, name: str) -> FunctionType | None:

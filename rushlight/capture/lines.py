@@ -6,13 +6,12 @@ reads as if the code had run as written.  Read `with_lines` first.
 """
 
 import functools
-import sys
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from .bytecode import Ins
 
-SOURCE = "def place(): return frame()"
+SOURCE = "def place(): yield"
 OURS = ("/rushlight/capture/", "/rushlight/compile/")
 
 
@@ -23,19 +22,10 @@ def adds_line(ins: Ins, error: BaseException, handled: BaseException | None) -> 
 
 @functools.lru_cache(4096)
 def frame_at(filename: str, line: int, name: str) -> FrameType:
-    """A frame of code named like the user's function on the user's line."""
+    """A frame of code named like the user's function on the user's line: that of a generator, which holds no caller's frame."""
     module = compile("\n" * (line - 1) + SOURCE, filename, "exec")
     code = next(const for const in module.co_consts if isinstance(const, CodeType)).replace(co_name=name, co_qualname=name)
-    scope: dict = {}
-    exec(module, scope)
-    scope["place"].__code__ = code
-    scope["frame"] = current
-    return scope["place"]()
-
-
-def current() -> FrameType:
-    """The caller's frame."""
-    return sys._getframe(1)
+    return FunctionType(code, {})().gi_frame
 
 
 def without_ours(traceback: TracebackType | None) -> TracebackType | None:
@@ -51,6 +41,16 @@ def without_ours(traceback: TracebackType | None) -> TracebackType | None:
     return traceback
 
 
+def lines_of(error: BaseException) -> tuple:
+    """(file, line, function) of the traceback's entries, innermost first, without our own."""
+    found, traceback = [], without_ours(error.__traceback__)
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        found.append((code.co_filename, traceback.tb_lineno, code.co_name))
+        traceback = traceback.tb_next
+    return tuple(reversed(found))
+
+
 def with_lines(error: BaseException, trail: Any) -> BaseException:
     """Put entries for the user's lines, innermost first, before what the exception's traceback has."""
     traceback = without_ours(error.__traceback__)
@@ -63,9 +63,28 @@ def with_lines(error: BaseException, trail: Any) -> BaseException:
 def raise_at(error: BaseException, trail: Any) -> None:
     """Raise with the user's lines."""
     context = error.__context__
-    error = with_lines(error, trail)
+    with_lines(error, trail)
     error.__context__ = context
-    raise error
+    try:
+        raise error
+    finally:
+        del error, context  # the traceback holds this frame
+
+
+def raise_in_graph(error: BaseException, module: Any) -> None:
+    """Raise what a graph that writes raised, with the user's lines of the node that failed."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code is not module._forward.__code__:
+        traceback = traceback.tb_next
+    trail: tuple = ()
+    if traceback is not None:  # one line of the graph's text for each node
+        nodes = [node for node in module.graph.nodes if node.op != "placeholder"]
+        trail = nodes[traceback.tb_lineno - 1 - len(module.code.splitlines())].meta.get("trail", ())
+        error = error.with_traceback(traceback.tb_next)
+    try:
+        raise with_lines(error, trail)
+    finally:
+        del error
 
 
 def history(error: BaseException) -> tuple:

@@ -86,6 +86,7 @@ class Loader(Defaults):
         self.keep: list = []
         self.seen_values: dict[str, tuple] = {}  # numbers and shapes that the trace met, to see later what varies
         self.resumed = False
+        self.expected: list[Source] = []  # what was found and must be there
         self.unordered: dict[int, list] = {}  # sets of which only the elements are guarded so far
         self.partial: dict[int, Source] = {}  # dicts whose keys are guarded one by one, as they are asked for
         self.moving: set[int] = set()  # iterators from before whose place is known
@@ -372,7 +373,7 @@ class Loader(Defaults):
                             name=name) from None
         if source is None:
             return raw
-        return Pending(self.sources.step("cell", source, name), raw)
+        return self.ask(self.sources.step("cell", source, name), raw)
 
     def store_cell(self, cell: Any, value: Any) -> None:
         cell = self.value(cell)
@@ -404,7 +405,7 @@ class Loader(Defaults):
             raw = scope[name]
             if library and isinstance(raw, (type, FunctionType, types.BuiltinFunctionType, ModuleType, *SCALARS)):
                 return raw
-            return Pending(self.sources.step("dict_item", self.scope_source(scope), name), raw)
+            return self.ask(self.sources.step("dict_item", self.scope_source(scope), name), raw)
         if name in frame.builtins:
             if not library:
                 self.guards.add("global", self.scope_source(scope), "{0} not in {v}", name, words=f"{name!r} not in globals()")

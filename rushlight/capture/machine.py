@@ -67,7 +67,7 @@ class Restart(BaseException):
 class Frame:
     """One activation: its program, slots, stack and position."""
 
-    __slots__ = ("program", "globals", "builtins", "fast", "stack", "pc", "generator", "yielded", "function", "saved",
+    __slots__ = ("program", "globals", "builtins", "fast", "stack", "pc", "is_generator", "yielded", "function", "saved",
                  "returned")
 
     def __init__(self, program: Program, scope: dict, function: Any = None):
@@ -78,7 +78,7 @@ class Frame:
         self.fast: list = [NULL] * len(program.names)
         self.stack: list = []
         self.pc = 0
-        self.generator: Generator | None = None
+        self.is_generator = False
         self.yielded = False
         self.saved: list = []
         self.returned = False
@@ -127,6 +127,11 @@ class Generator:
     def close(self) -> None:
         return self.machine.close(self)
 
+    def __del__(self) -> None:
+        """What is dropped in the middle of a `try` or `with` leaves it, as CPython's generators do."""
+        if self.state == "suspended" and self.frame.program.handlers[self.frame.pc - 1] is not None:
+            self.machine.drop(self)
+
 
 class Machine:
     """Interprets frames with Python's own operations."""
@@ -139,7 +144,7 @@ class Machine:
     def run(self, frame: Frame) -> Any:
         """Run until the frame returns or yields; `frame.yielded` says which."""
         program = frame.program
-        instructions, handlers, table = program.instructions, program.handlers, self.table
+        instructions, table = program.instructions, self.table
         frame.yielded = frame.returned = False
         while True:
             ins = instructions[frame.pc]
@@ -166,7 +171,11 @@ class Machine:
                     frame.yielded = True
                     return frame.stack.pop()
             else:
-                self.unwind(frame, error, handlers)
+                try:
+                    if not self.unwind(frame, error):
+                        raise error
+                finally:
+                    error = None  # its traceback holds this frame
 
     def step(self, frame: Frame, ins: Any) -> None:
         """Called before each instruction."""
@@ -174,21 +183,25 @@ class Machine:
     def leave(self, frame: Frame, ins: Any, signal: BaseException) -> None:
         """Called when a signal passes through a frame."""
 
-    def unwind(self, frame: Frame, error: BaseException, handlers: list | None = None) -> None:
-        """Go to the handler of the frame's current instruction, or raise on."""
+    def unwind(self, frame: Frame, error: BaseException) -> bool:
+        """Go to the handler of the frame's current instruction; False if there is none."""
         if adds_line(frame.program.instructions[frame.pc], error, self.handled):
             self.add_line(frame, error)
         if self.handled is not None and error.__context__ is None and error is not self.handled:
             error.__context__ = self.handled
         handler = frame.program.handlers[frame.pc] if frame.pc < len(frame.program.handlers) else None
         if handler is None:
-            raise error
+            return False
         target, depth, lasti = handler
         del frame.stack[depth:]
         if lasti:
             frame.stack.append(frame.pc)
         frame.stack.append(error)
         frame.pc = target
+        return True
+
+    def traceback_of(self, error: BaseException) -> Any:
+        return error.__traceback__
 
     def add_line(self, frame: Frame, error: BaseException) -> None:
         """Called when an exception reaches a frame: its traceback gets the frame's line."""
@@ -243,8 +256,12 @@ class Machine:
         def enter(frame: Frame) -> None:
             frame.pc -= 1  # the yield, whose handlers count
             frame.stack.append(None)
-            self.unwind(frame, error)
-        return self.advance(generator, enter)
+            if not self.unwind(frame, error):
+                raise error
+        try:
+            return self.advance(generator, enter)
+        finally:
+            error = None  # its traceback holds this frame
 
     def close(self, generator: Generator) -> None:
         if generator.state in ("done", "new"):
@@ -252,9 +269,14 @@ class Machine:
             return
         try:
             self.throw(generator, GeneratorExit())
-        except (GeneratorExit, StopIteration):
+        except (GeneratorExit, StopIteration) as ended:
+            ended.__traceback__ = None
             return
         raise RuntimeError("generator ignored GeneratorExit")
+
+    def drop(self, generator: Generator) -> None:
+        """Called when a generator is freed that has something left to do."""
+        self.close(generator)
 
     # -- operations, overridden by the tracer ------------------------------------------------------------------------
 

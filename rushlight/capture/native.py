@@ -62,7 +62,7 @@ class Defaults(Machine):
 
     def make_generator(self, frame: Any) -> Any:
         from_machine = self.generator_class(self, frame)
-        frame.generator = from_machine
+        frame.is_generator = True
         return from_machine
 
     def set_function(self, function: Any, flag: int, value: Any) -> None:

@@ -12,16 +12,17 @@ from typing import Any
 
 from ..tensor import Tensor
 from . import equivalents
-from .attributes import ABSENT, Attributes, find
+from .attributes import Attributes
 from .kinds import (
+    ABSENT,
     BINARY_METHODS,
     COMPARE_METHODS,
     DICT_KEYS,
     ITERATORS,
     NATIVE_TYPES,
     UNARY_METHODS,
+    find,
     has_python,
-    python_method,
 )
 from .loading import SCALARS, is_library
 from .machine import BINARY as BINARY_OPERATORS
@@ -42,9 +43,9 @@ class Operations(Attributes):
         if isinstance(value, Tensor):
             return self.tensor_truth(value)
         for name in ("__bool__", "__len__"):
-            method = python_method(value, name)
+            method = self.method_of(value, name)
             if method is not None:
-                self.class_guard(value, kind, name, method)
+                self.class_guard(kind, name)
                 result = self.inline(method, value)
                 if name == "__bool__" and type(result) is not bool:
                     raise TypeError(f"__bool__ should return bool, returned {type(result).__name__}")
@@ -53,7 +54,7 @@ class Operations(Attributes):
         return bool(value)
 
     def unary(self, op: str, value: Any) -> Any:
-        method = None if type(value) in SCALARS else python_method(value, UNARY_METHODS[op])
+        method = None if type(value) in SCALARS else self.method_of(value, UNARY_METHODS[op])
         if method is not None and not isinstance(value, Tensor) and not self.is_symbol(value):
             return self.call(method, (value,), {})
         if isinstance(value, Tensor):
@@ -65,14 +66,15 @@ class Operations(Attributes):
     def binary(self, op: str, left: Any, right: Any) -> Any:
         if type(left) in SCALARS and type(right) in SCALARS:
             return super().binary(op, left, right)
-        if self.is_symbol(left) or self.is_symbol(right):
-            if not isinstance(left, Tensor) and not isinstance(right, Tensor):
+        if (self.is_symbol(left) or self.is_symbol(right)) and not isinstance(left, Tensor) and not isinstance(right, Tensor):
+            if self.is_number(left) and self.is_number(right):
                 return super().binary(op, left, right)
+            return self.binary(op, self.known_value(left), self.known_value(right))
         inplace = op.endswith("=")
         name = BINARY_METHODS[op[:-1] if inplace else op]
-        forward, backward = (python_method(left, f"__{name}__") if not isinstance(left, Tensor) else None,
-                             python_method(right, f"__r{name}__") if not isinstance(right, Tensor) else None)
-        own = python_method(left, f"__i{name}__") if inplace and not isinstance(left, Tensor) else None
+        forward, backward = (self.method_of(left, f"__{name}__") if not isinstance(left, Tensor) else None,
+                             self.method_of(right, f"__r{name}__") if not isinstance(right, Tensor) else None)
+        own = self.method_of(left, f"__i{name}__") if inplace and not isinstance(left, Tensor) else None
         if own is not None:
             result = self.inline(own, left, right)
             if result is not NotImplemented:
@@ -109,6 +111,14 @@ class Operations(Attributes):
             self.check_plain(left)
         return self.taken(super().binary(op, left, right))
 
+    def is_number(self, value: Any) -> bool:
+        """Whether a value can take part in arithmetic with a number that varies."""
+        return type(value) in (int, float, bool) or self.is_symbol(value)
+
+    def known_value(self, value: Any) -> Any:
+        """A number that varies as the one that it is now, and so guarded."""
+        return value.concrete() if self.is_symbol(value) else value
+
     def refuse(self, op: str, left: Any, right: Any) -> Any:
         inner = op[:-1] if op.endswith("=") else op
         mark = " or pow()" if inner == "**" and not op.endswith("=") else ""
@@ -126,11 +136,13 @@ class Operations(Attributes):
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             return self.compare_tensors(op, left, right)
         if self.is_symbol(left) or self.is_symbol(right):
-            return super().compare(op, left, right)
+            if self.is_number(left) and self.is_number(right):
+                return super().compare(op, left, right)
+            return self.compare(op, self.known_value(left), self.known_value(right))
         first, second = COMPARE_METHODS[op]
-        forward, backward = python_method(left, first), python_method(right, second)
-        if op == "!=" and forward is None and python_method(left, "__eq__") is not None:
-            return not self.truth(self.inline(python_method(left, "__eq__"), left, right))
+        forward, backward = self.method_of(left, first), self.method_of(right, second)
+        if op == "!=" and forward is None and self.method_of(left, "__eq__") is not None:
+            return not self.truth(self.inline(self.method_of(left, "__eq__"), left, right))
         if (forward is not None or backward is not None) and not isinstance(left, (enum.Enum, type)):
             if not (is_library(type(left)) and is_library(type(right))):
                 order = [(forward, left, right), (backward, right, left)]
@@ -150,7 +162,7 @@ class Operations(Attributes):
         return super().compare(op, left, right)
 
     def contains(self, container: Any, item: Any) -> bool:
-        method = python_method(container, "__contains__")
+        method = self.method_of(container, "__contains__")
         if method is not None and not isinstance(container, (Tensor, type)) and not is_library(type(container)):
             return self.truth(self.inline(method, container, item))
         if isinstance(container, type) and issubclass(type(container), enum.EnumMeta):
@@ -184,7 +196,7 @@ class Operations(Attributes):
             return self.call_op(operator.getitem, (container, key), {})
         method, base = find(kind, "__getitem__")
         if isinstance(method, FunctionType) and not is_library(base):
-            self.class_guard(container, kind, "__getitem__", method)
+            self.class_guard(kind, "__getitem__")
             return self.call(method, (container, key), {})
         if isinstance(method, FunctionType):
             if isinstance(container, tuple):
@@ -215,8 +227,8 @@ class Operations(Attributes):
         key = self.resolve(key)
         if isinstance(key, Tensor):
             raise Break("Data-dependent index", "a Python container indexed by a tensor")
-        if python_method(key, "__index__") is not None and not self.is_symbol(key):
-            return self.inline(python_method(key, "__index__"), key)
+        if self.method_of(key, "__index__") is not None and not self.is_symbol(key):
+            return self.inline(self.method_of(key, "__index__"), key)
         return key
 
     def setitem(self, container: Any, key: Any, value: Any) -> None:
@@ -225,6 +237,7 @@ class Operations(Attributes):
             self.call_op(operator.setitem, (container, key, value), {})
             return
         method, base = find(kind, "__setitem__")
+        self.class_guard(kind, "__setitem__")
         if isinstance(method, FunctionType):
             if base.__name__ in ("Registry", "HookTable"):
                 raise Break("Module attribute", "changing the registry of a module inside compiled code")
@@ -247,6 +260,7 @@ class Operations(Attributes):
     def delitem(self, container: Any, key: Any) -> None:
         kind = type(container)
         method, _ = find(kind, "__delitem__")
+        self.class_guard(kind, "__delitem__")
         if isinstance(method, FunctionType):
             self.call(method, (container, key), {})
             return
@@ -275,7 +289,7 @@ class Operations(Attributes):
         if isinstance(method, FunctionType):
             if issubclass(kind, enum.EnumMeta):
                 return iter(list(value))
-            self.class_guard(value, kind, "__iter__", method)
+            self.class_guard(kind, "__iter__")
             return self.call(method, (value,), {})
         if method is None:
             raise TypeError(f"'{kind.__name__}' object is not iterable")
@@ -299,9 +313,9 @@ class Operations(Attributes):
             if self.is_from_before(iterator) and id(iterator) not in self.moving:
                 raise Break("Iterator from outside", f"a {type(iterator).__name__} made before the call")
             return next(iterator)
-        method = python_method(iterator, "__next__")
+        method = self.method_of(iterator, "__next__")
         if method is not None:
-            self.class_guard(iterator, type(iterator), "__next__", method)
+            self.class_guard(type(iterator), "__next__")
             return self.inline(method, iterator)
         if find(type(iterator), "__next__")[0] is ABSENT:
             raise TypeError(f"'{type(iterator).__name__}' object is not an iterator")
@@ -320,6 +334,8 @@ class Operations(Attributes):
         except Break as signal:
             signal.opaque = True
             raise
+        finally:
+            error = None  # its traceback holds this frame
 
     def unpack(self, value: Any) -> list:
         value = self.value(value)
@@ -355,7 +371,7 @@ class Operations(Attributes):
         found, base = find(type(value), name)
         if found is ABSENT:
             return super().enter_attr(value, name)
-        self.class_guard(value, type(value), name, found)
+        self.class_guard(type(value), name)
         return self.bind_class_attribute(found, base, value, type(value), name)
 
     def kind_of(self, value: Any) -> type:
@@ -363,7 +379,7 @@ class Operations(Attributes):
         return self.tensor_kind(value) if isinstance(value, Tensor) else type(value) if not self.is_symbol(value) else self.symbol_kind(value)
 
     def format(self, value: Any, spec: str) -> str:
-        method = python_method(value, "__format__")
+        method = self.method_of(value, "__format__")
         if method is not None and not isinstance(value, Tensor) and not self.is_symbol(value) and not is_library(type(value)):
             return self.call(method, (value, spec), {})
         if not spec:
@@ -379,7 +395,7 @@ class Operations(Attributes):
             return lazy
         value = self.resolve(value)
         for one in (name, "__repr__"):
-            method = python_method(value, one)
+            method = self.method_of(value, one)
             if method is not None and not isinstance(value, Tensor) and not is_library(type(value)):
                 return self.inline(method, value)
         self.check_shown(value)

@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .attributes import BUILTIN_METHOD
 from .growing import Deferred
 from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
-from .lines import with_lines
+from .lines import lines_of, with_lines
 from .loading import IDENTITY, SCALARS, Pending, Uncapturable
 from .machine import NULL, Frame, Generator
 from .shapes import Held
@@ -295,7 +295,7 @@ class Rebuild:
     def trail(self, error: BaseException) -> tuple:
         """The user's lines that the exception met."""
         trail = self.tracer.trails.get(id(error))
-        return () if trail is None else tuple(trail.lines)
+        return () if trail is None else tuple(trail.lines) if id(error) in self.tracer.home else lines_of(error)
 
     def super(self, value: super, kind: type) -> str:
         return self.bind(value, f"super({self.name(value.__thisclass__)}, {self.name(value.__self__)})")
@@ -462,7 +462,7 @@ def make_generator(program: Any, scope: dict, pc: int, fast: list, stack: list, 
     frame = Frame(program, scope)
     frame.pc, frame.fast, frame.stack = pc, fast, stack
     made = Generator(NATIVE.machine, frame, state)
-    frame.generator, made.handled = made, handled
+    frame.is_generator, made.handled = True, handled
     return made
 
 
@@ -476,5 +476,5 @@ BUILDERS = [
     (MethodType, Rebuild.method), ((BuiltinFunctionType, types.MethodWrapperType), Rebuild.builtin), (functools.partial, Rebuild.partial),
     (range, Rebuild.constant), (ITERATORS, Rebuild.iterator), (DICT_KEYS, Rebuild.view), (BaseException, Rebuild.error), (super, Rebuild.super),
     (np.ndarray, Rebuild.array), (Frame, Rebuild.frame), ((int, float, str, bytes, complex, np.generic), Rebuild.number),
-    ((types.MappingProxyType, types.CodeType, types.GenericAlias, types.UnionType), Rebuild.constant),
+    ((types.MappingProxyType, types.CodeType, types.TracebackType, types.GenericAlias, types.UnionType), Rebuild.constant),
 ]

@@ -18,8 +18,8 @@ from ..core import modes
 from ..core.memory import PRIVATE
 from ..graph import Graph, Node
 from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
-from .attributes import find
 from .calling import Calls
+from .kinds import find
 from .loading import SCALARS, Pending, is_library
 from .machine import Break
 from .sources import Source
@@ -121,6 +121,7 @@ class Tensors(Calls):
         self.apart: list[tuple] = []  # inputs that are different tensors
         self.strided: list[tuple] = []  # (source, strides) of inputs of varying sizes that are not contiguous
         self.last_placeholder: Node | None = None
+        self.written_to = False  # whether an op wrote in place while gradients were recorded
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
@@ -168,7 +169,8 @@ class Tensors(Calls):
         tensor._requires_grad = raw._requires_grad
         if raw._node is not None:  # a stand-in of an inner tensor must allow what an inner tensor allows
             with modes.enable_grad():
-                tensor = operator.mul(tensor, 1)
+                base = None if raw._meta is None else raw._meta.base
+                tensor = operator.getitem(tensor, ...) if base is not None and base._node is None else operator.mul(tensor, 1)
         return tensor
 
     def tensor_guard(self, source: Source, raw: Tensor) -> None:
@@ -199,6 +201,14 @@ class Tensors(Calls):
             self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
                             words=f"tensor {name!r} size == {list(shape)}")
         self.apart.append((source, (kind, raw._dtype, raw._requires_grad), None if dynamic else shape))
+
+    def guard_writes(self) -> None:
+        """Whether a write in place is refused depends on what a tensor is a view of."""
+        if self.written_to:
+            for item in self.inputs:
+                if type(item) is Traced and item.source is not None and item.real is not None:
+                    self.guards.add("writes", item.source, "({v}._meta is None or {0}({v}) == {1})" if view_of(item.real) is None else "{0}({v}) == {1}",
+                                    view_of, view_of(item.real), words=f"{item.source.name} can be written to as before")
 
     def guard_apart(self) -> None:
         """Inputs that could be one tensor, for all that is guarded, are guarded to be several: in pairs, or in one set if many."""
@@ -329,6 +339,9 @@ class Tensors(Calls):
             return result
         node = self.graph.call_function(function, self.to_nodes(args), self.to_nodes(kwargs))
         node.meta["line"] = self.user_line()
+        if changes(node) and modes.grad_enabled():
+            self.written_to = True
+        node.meta["trail"] = tuple([frame.where for frame in reversed(self.active)])
         self.recorded_ops += 1
         return self.wrap_result(node, result)
 
@@ -478,7 +491,7 @@ class Tensors(Calls):
             raise Break("Unsupported attribute", f"Tensor.{name}")
         found = getattr(type(value.stand_in), name, None)
         if value.source is not None and name in value.real.__dict__:
-            return Pending(self.sources.step("attr", value.source, name), value.real.__dict__[name])
+            return self.ask(self.sources.step("attr", value.source, name), value.real.__dict__[name])
         if found is None:
             if value.source is not None:
                 self.guards.add("absent", value.source, "{0} not in {v}.__dict__", name)
@@ -490,7 +503,7 @@ class Tensors(Calls):
     def user_attribute(self, value: Traced, name: str, found: Any) -> Any:
         """What a user's subclass of Tensor adds."""
         kind = type(value.stand_in)
-        self.class_guard(value, kind, name, found)
+        self.class_guard(kind, name)
         if isinstance(found, FunctionType):
             return MethodType(found, value)
         if isinstance(found, property):
@@ -501,7 +514,7 @@ class Tensors(Calls):
             return MethodType(found.__func__, kind)
         if hasattr(type(found), "__get__"):
             raise Break("Tensor subclass", f"the descriptor {name} of a {kind.__name__}")
-        return Pending(self.sources.step("attr", self.sources.const(kind, kind.__name__), name), found)
+        return self.ask(self.sources.step("attr", self.sources.const(kind, kind.__name__), name), found)
 
     def set_tensor_attribute(self, target: Tensor, name: str, value: Any) -> None:
         name = "grad" if name == "_grad" else name
@@ -571,6 +584,14 @@ def contains_tensor(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(contains_tensor, value))
     return isinstance(value, dict) and any(map(contains_tensor, value.values()))
+
+
+def view_of(tensor: Tensor) -> tuple | None:
+    """What the rules for writes in place ask of a view; None for what is no view."""
+    meta = tensor._meta
+    if meta is None or meta.base is None:
+        return None
+    return meta.base._node is None and meta.base._requires_grad, bool(meta.multi), bool(meta.made_in_function), bool(meta.made_in_no_grad)
 
 
 def has_mask(index: Any) -> bool:

@@ -16,15 +16,15 @@ from ..core import modes
 from ..graph import GraphModule
 from ..tensor import Tensor, new
 from . import guards as guarding
-from .attributes import find
 from .branches import CONTROL
 from .bytecode import VERSION
 from .debugger import DEBUGGERS, KIND, STOPS, place_of_stop, stop_at
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
 from .growing import Growing
-from .lines import history, raise_at, restore_history
+from .kinds import find
+from .lines import history, raise_at, restore_history, with_lines, without_ours
 from .loading import Fleeting, Pending, Uncapturable
-from .machine import BINARY, NULL, Break, BreakReport, Frame, Restart
+from .machine import BINARY, NULL, Break, BreakReport, Frame, Generator, Restart
 from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Cycle, Rebuild
@@ -42,7 +42,7 @@ DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"}
 
 
 class Trail:
-    """The lines that an exception met, innermost first, and the op that raised it."""
+    """The lines that an exception met here, innermost first, and the op that raised it."""
 
     __slots__ = ("error", "op", "lines")
 
@@ -63,6 +63,8 @@ class Tracer(Growing):
         self.depth = self.followed = 0
         self.active: list[Frame] = []
         self.trails: dict[int, Trail] = {}
+        self.dropped: list[Generator] = []
+        self.ended = False
         super().__init__(policy)
         self.resumed = point.function is None
 
@@ -103,12 +105,18 @@ class Tracer(Growing):
                     self.active.append(frame)
                     try:
                         raised, error = error, None
-                        self.unwind(frame, raised)
+                        try:
+                            if not self.unwind(frame, raised):
+                                raise raised
+                        finally:
+                            raised = None  # its traceback holds this frame
                     finally:
                         self.active.pop()
                 elif at:
                     self.deliver(frame, value)
                 value = self.run(frame)
+                frame.fast.clear()  # it is left
+                self.close_dropped()
             except Break as signal:
                 signal.frames.extend(frames[at + 1:])
                 raise
@@ -137,7 +145,28 @@ class Tracer(Growing):
         finally:
             self.active.pop()
 
+    def raised_by(self, error: BaseException) -> tuple[str, int]:
+        """The op that raised an exception, and how many lines it met."""
+        trail = self.trails.get(id(error))
+        return ("", 0) if trail is None else (trail.op, len(trail.lines))
+
+    def drop(self, generator: Generator) -> None:
+        if not self.ended:
+            self.dropped.append(Generator(self, generator.frame, "suspended"))
+
+    def close_dropped(self) -> None:
+        """Let generators that nothing holds any more leave their `try` and `with` blocks."""
+        while self.dropped:
+            try:
+                self.close(self.dropped.pop(0))
+            except (Restart, Uncapturable):
+                raise
+            except BaseException as error:  # Python ignores what is raised there, and says so
+                raise Uncapturable(f"a generator ends with {type(error).__name__}") from error
+
     def step(self, frame: Frame, ins: Any) -> None:
+        if self.dropped:
+            self.close_dropped()
         frame.returned = self.followed
         if self.stops:
             cause = self.stops.get((id(frame.program), ins.index))
@@ -157,11 +186,30 @@ class Tracer(Growing):
             frame.stack = frame.saved
         signal.frames.append(frame)
 
+    def unwind(self, frame: Frame, error: BaseException) -> bool:
+        handled = super().unwind(frame, error)
+        if handled:
+            error.__traceback__ = without_ours(error.__traceback__)  # which would hold all frames up to the caller's
+        return handled
+
+    def traceback_of(self, error: BaseException) -> Any:
+        source = self.source_of(error)
+        return error.__traceback__ if source is None else self.ask(self.sources.step("attr", source, "__traceback__"), error.__traceback__)
+
     def add_line(self, frame: Frame, error: BaseException) -> None:
         trail = self.trails.get(id(error))
         if trail is None:
             trail = self.trails[id(error)] = Trail(error, frame.program.instructions[frame.pc].op)
         trail.lines.append(frame.where)
+        if not self.is_from_before(error):
+            with_lines(error, (frame.where,))  # what code does with a traceback is done to it
+
+    def forget(self) -> None:
+        """Let go of the user's objects: what a function leaves is freed when it is left."""
+        for table in (self.known, self.home, self.keep, self.attributes, self.cells, self.scopes, self.active, self.made_functions,
+                      self.made_cells, self.made_classes, self.trails, self.inputs, self.traced, self.storages):
+            table.clear()
+        self.outermost = None
 
     # -- the two ends of a piece -------------------------------------------------------------------------------------
 
@@ -208,52 +256,72 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
     """Translate from `point` with the present values of its roots."""
     stops: dict = {}
     limit = sys.getrecursionlimit()
-    started = present_modes()
     sys.setrecursionlimit(max(limit, 20000))
-    generators = policy.save_random()
     try:
         for _ in range(200):
             tracer = Tracer(point, policy, stops)
-            tracer.lazy = True
-            tracer.add_mode_guards()
-            signal, value, raised = None, None, None
             try:
-                value = tracer.run_point(roots)
-            except Break as found:
-                signal = found
-            except Restart as restart:
-                stops[restart.key] = restart.cause
-                continue
-            except (Uncapturable, Fleeting, KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException as error:
-                trail = tracer.trails.get(id(error)) or Trail(error, "")
-                if not (tracer.recorded_ops and trail.op == "RAISE_VARARGS"):
-                    raise Raised(error, bool(tracer.recorded_ops), len(trail.lines) == 1) from error
-                raised = error
+                entry = attempt(tracer, point, roots, policy)
             finally:
-                ended = present_modes()
-                restore(started)
-                policy.restore_random(generators)
-            stale = tracer.stale_read()
-            if stale is not None:
-                stops[stale.key] = stale.cause
-                continue
-            if signal is not None and signal.kind == KIND:
-                place = place_of_stop(tracer, point, signal)
-                if place is not None:
-                    stops[place] = Break("Function with a breakpoint", "it runs outside the graph")
-                    continue
-            if signal is None:
-                policy.before_end(tracer)
-            else:
-                policy.on_break(point, signal, stops)
-                if policy.must_restart(signal, stops):
-                    continue
-            return finish(tracer, point, policy, signal, value, ended, raised)
+                tracer.forget()
+            if entry is not None:
+                return entry
         raise Uncapturable("too many restarts")
     finally:
         sys.setrecursionlimit(limit)
+
+
+def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | None:
+    """Translate; None if it has to stop earlier than it did, as `tracer.stops` says."""
+    started, generators = present_modes(), policy.save_random()
+    tracer.lazy = True
+    tracer.add_mode_guards()
+    signal, value, raised = None, None, None
+    try:
+        value = tracer.run_point(roots)
+    except Break as found:
+        signal = found
+    except Restart as restart:
+        tracer.stops[restart.key] = let_go(restart.cause)
+        return None
+    except (Uncapturable, Fleeting, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        op, lines = tracer.raised_by(error)
+        if not (tracer.recorded_ops and op == "RAISE_VARARGS"):
+            raise Raised(error, bool(tracer.recorded_ops), lines == 1) from error
+        raised = error
+    finally:
+        tracer.ended = True
+        ended = present_modes()
+        restore(started)
+        policy.restore_random(generators)
+    try:
+        stale = tracer.stale_read()
+        if stale is not None:
+            tracer.stops[stale.key] = let_go(stale.cause)
+            return None
+        if signal is not None and signal.kind == KIND:
+            place = place_of_stop(tracer, point, signal)
+            if place is not None:
+                tracer.stops[place] = Break("Function with a breakpoint", "it runs outside the graph")
+                return None
+        if signal is None:
+            policy.before_end(tracer)
+        else:
+            policy.on_break(point, signal, tracer.stops)
+            if policy.must_restart(signal, tracer.stops):
+                return None
+        return finish(tracer, point, policy, signal, value, ended, raised)
+    finally:
+        if signal is not None:
+            let_go(signal)
+
+
+def let_go(signal: Break) -> Break:
+    """The break without what it holds of the user's frames."""
+    signal.frames.clear()
+    return signal.with_traceback(None)
 
 
 def write_tail(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break | None, value: Any, raised: BaseException | None) -> list[str]:
@@ -313,6 +381,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
     tracer.guard_apart()
     tracer.guard_written_apart(rebuild.written)
+    tracer.guard_writes()
+    tracer.guard_presence()
     guard, guard_source = guarding.build(tracer.guards, len(point.names), given)
     mutates = any(changes(node) for node in tracer.graph.nodes)
     entry = Entry(guard, run, tracer.guards, module, source, guard_source, None if signal is None else BreakReport(signal), mutates)

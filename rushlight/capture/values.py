@@ -16,8 +16,7 @@ import numpy as np
 from ..core import modes
 from ..tensor import Tensor
 from . import equivalents
-from .attributes import find
-from .kinds import ITERATORS, NATIVE_TYPES, has_python, python_method
+from .kinds import ITERATORS, NATIVE_TYPES, find, has_python
 from .loading import SCALARS, is_library
 from .machine import NULL, Break, Generator
 
@@ -86,11 +85,11 @@ def length(self: Any, args: tuple, kwargs: dict) -> Any:
     self.touch(value)
     if isinstance(value, Tensor):
         return self.call_op(Tensor.__len__, (value,), {})
-    method = python_method(value, "__len__")
+    method = self.method_of(value, "__len__")
     if method is not None and not isinstance(value, enum.Enum):
         if isinstance(value, type) and issubclass(type(value), enum.EnumMeta):
             return len(value)
-        self.class_guard(value, type(value), "__len__", method)
+        self.class_guard(type(value), "__len__")
         return self.call(method, (value,), {})
     self.check_plain(value, 7)
     return len(value)
@@ -105,7 +104,7 @@ def iterate(self: Any, args: tuple, kwargs: dict) -> Any:
 def advance(self: Any, args: tuple, kwargs: dict) -> Any:
     iterator = self.value(args[0])
     if len(args) == 1:
-        method = python_method(iterator, "__next__")
+        method = self.method_of(iterator, "__next__")
         if method is not None and not isinstance(iterator, Generator):
             return self.call(method, (iterator,), {})
         return self.next(iterator)
@@ -117,7 +116,7 @@ def advance(self: Any, args: tuple, kwargs: dict) -> Any:
 
 def reverse(self: Any, args: tuple, kwargs: dict) -> Any:
     value = self.value(args[0])
-    method = python_method(value, "__reversed__")
+    method = self.method_of(value, "__reversed__")
     if method is not None:
         return self.call(method, (value,), {})
     if isinstance(value, NATIVE_TYPES) and not isinstance(value, (str, set)) and not has_python(value, "__getitem__", "__len__"):
@@ -149,7 +148,7 @@ def identity(self: Any, args: tuple, kwargs: dict) -> Any:
 
 def hash_value(self: Any, args: tuple, kwargs: dict) -> Any:
     value = self.value(args[0])
-    method = python_method(value, "__hash__")
+    method = self.method_of(value, "__hash__")
     if method is not None and not isinstance(value, (Tensor, enum.Enum)):
         return self.call(method, (value,), {})
     value = self.resolve(value)
@@ -188,7 +187,7 @@ def number(kind: type, name: str) -> Any:
         if self.is_symbol(value):
             return self.convert_symbol(kind, value)
         for one in (name, "__index__"):
-            method = python_method(value, one)
+            method = self.method_of(value, one)
             if method is not None:
                 return self.call(method, (value,), {})
         return kind(value, *map(self.value, args[1:]), **kwargs)
@@ -204,7 +203,7 @@ def apply_dunder(name: str, native: Any) -> Any:
         value = self.value(args[0])
         if isinstance(value, Tensor):
             return self.call_op(native, (value, *args[1:]), kwargs)
-        method = python_method(value, name)
+        method = self.method_of(value, name)
         if method is not None:
             return self.call(method, (value, *args[1:]), kwargs)
         return self.native(native, args, kwargs)

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from ..capture.bytecode import decode
+from ..capture.lines import raise_in_graph
 from ..capture.loading import Fleeting, Uncapturable
 from ..capture.machine import NULL, Frame
 from ..capture.native import Native
@@ -208,7 +209,7 @@ class Compiled:
         result = entry.run(*roots)
         if type(result) is Failed:
             if entry.mutates:
-                raise result.error
+                raise_in_graph(result.error, entry.module)
             return NATIVELY
         return result
 
@@ -254,7 +255,6 @@ class Compiled:
         slow[0] += 1
         try:
             policy = Policy(self, point)
-            policy.roots = roots
             entry = capture(point, roots, policy)
         except Raised as raised:
             if "breaks" in LOGS:
@@ -340,7 +340,11 @@ class Compiled:
             try:
                 if error is not None:
                     raised, error = error, None
-                    machine.unwind(frame, raised)
+                    try:
+                        if not machine.unwind(frame, raised):
+                            raise raised
+                    finally:
+                        raised = None
                 elif waiting:
                     machine.deliver(frame, value)
                 value = machine.run(frame)
@@ -348,7 +352,10 @@ class Compiled:
                 error = raised
             waiting = True
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                error = None  # its traceback holds this frame
         return value
 
     def reasons(self, point: Point, roots: list) -> list[str]:

@@ -325,7 +325,7 @@ def resumed_in_block(point: Any) -> bool:
 
 def drives_generator(frames: list, at: int) -> bool:
     """Whether the break is in a generator that this frame runs."""
-    return frames[at - 1].generator is not None and "/rushlight/" not in frames[at].program.code.co_filename
+    return frames[at - 1].is_generator and "/rushlight/" not in frames[at].program.code.co_filename
 
 
 def of_library(leave: Any) -> bool:

@@ -494,7 +494,7 @@ DIRECT: dict[str, Callable] = {
     "to": to_direct, "reshape": shaped, "view": shaped, "matmul": matmul_direct, "mm": matmul_direct, "linear": linear_direct,
     "mean": mean_direct, "sum": sum_direct, "softmax": softmax_direct("_softmax"), "log_softmax": softmax_direct("_log_softmax"),
     "layer_norm": layer_norm_direct, "permute": permute_direct, "expand": expand_direct, "contiguous": identity_direct,
-    "clone": identity_direct, "positive": identity_direct, "detach": detach_direct, "pow": pow_direct,
+    "clone": direct("_clone"), "positive": identity_direct, "detach": detach_direct, "pow": pow_direct,
     "flatten": by_rule_shape("flatten"), "unflatten": by_rule_shape("unflatten"), "squeeze": by_rule_shape("squeeze"),
     "view_as": by_rule_shape("view_as"), "reshape_as": by_rule_shape("reshape_as"),
     "float": lambda make, input: to_direct(make, input, dtypes.float32),

@@ -54,7 +54,7 @@ def unflatten(make: Maker, input: Array, dim: int, sizes: Any) -> Array:
 
 @rule("permute", "_permute")
 def permute(make: Maker, input: Array, *dims: Any, **kwargs: Any) -> Array:
-    return make.permute(input, sizes(dims or (kwargs["dims"],)))
+    return make.permute(input, sizes(dims or (kwargs.get("dims", ()),)))
 
 
 @rule("transpose", "swapaxes", "swapdims", "_transpose")

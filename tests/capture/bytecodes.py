@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from types import CodeType
 
 HEADER = '''
-import torch_module as torch
 G = 10
 COUNT = 0
 
