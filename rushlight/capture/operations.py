@@ -67,7 +67,7 @@ class Operations(Attributes):
         if type(left) in SCALARS and type(right) in SCALARS:
             return super().binary(op, left, right)
         if (self.is_symbol(left) or self.is_symbol(right)) and not isinstance(left, Tensor) and not isinstance(right, Tensor):
-            if self.is_number(left) and self.is_number(right):
+            if self.is_scalar(left) and self.is_scalar(right):
                 return super().binary(op, left, right)
             return self.binary(op, self.known_value(left), self.known_value(right))
         inplace = op.endswith("=")
@@ -111,9 +111,9 @@ class Operations(Attributes):
             self.check_plain(left)
         return self.taken(super().binary(op, left, right))
 
-    def is_number(self, value: Any) -> bool:
-        """Whether a value can take part in arithmetic with a number that varies."""
-        return type(value) in (int, float, bool) or self.is_symbol(value)
+    def is_scalar(self, value: Any) -> bool:
+        """Whether a value can be put beside one that varies: it has no methods of its own."""
+        return type(value) in SCALARS or self.is_symbol(value)
 
     def known_value(self, value: Any) -> Any:
         """A number that varies as the one that it is now, and so guarded."""
@@ -136,7 +136,7 @@ class Operations(Attributes):
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             return self.compare_tensors(op, left, right)
         if self.is_symbol(left) or self.is_symbol(right):
-            if self.is_number(left) and self.is_number(right):
+            if self.is_scalar(left) and self.is_scalar(right):
                 return super().compare(op, left, right)
             return self.compare(op, self.known_value(left), self.known_value(right))
         first, second = COMPARE_METHODS[op]
