@@ -584,7 +584,9 @@ class Checks:
             places: dict[str, str] = {}
             for i, node in enumerate(placeholders):
                 known = lowering.known.get(node)
-                for name, dim in (defined(known.source(Maker(), "")) if isinstance(known, Known) else {}).items():
+                if not isinstance(known, Known) or any(type(size) is int and size == 0 for size in known.shape):
+                    continue  # what has no elements is in no program
+                for name, dim in defined(known.source(Maker(), "")).items():
                     places.setdefault(name, f"args[{i}]" if dim is None else f"args[{i}]._array.shape[{dim}]")
             self.symbols = [name for name in self.sizes.order if name in places]
             shapes = dict.fromkeys(i for i, _ in self.open)

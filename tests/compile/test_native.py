@@ -69,3 +69,11 @@ def test_unrolled_loops_of_many_lengths_stop_at_two():
         x, h = torch.randn(length, 4), torch.zeros(4)
         assert torch.allclose(compiled(x, h), long_loop(x, h))
     assert counters["stats"]["unique_graphs"] - before <= 3
+
+
+def test_an_input_without_elements_beside_sizes_that_vary():
+    def f(y):
+        return y[y > 9].sum() + y
+    fast = torch.compile(f)
+    for size in (3, 4, 5, 0):
+        assert torch.equal(fast(torch.ones(size)), f(torch.ones(size)))
