@@ -206,10 +206,8 @@ class Tracer(Growing):
 
     def forget(self) -> None:
         """Let go of the user's objects: what a function leaves is freed when it is left."""
-        for table in (self.known, self.home, self.keep, self.attributes, self.cells, self.scopes, self.active, self.made_functions,
-                      self.made_cells, self.made_classes, self.trails, self.inputs, self.traced, self.storages):
-            table.clear()
-        self.outermost = None
+        self.__dict__.clear()
+        self.ended = True
 
     # -- the two ends of a piece -------------------------------------------------------------------------------------
 
