@@ -432,7 +432,7 @@ class Attributes(Loader):
         state, known = self.raw_state(target), self.home.get(id(target))
         present = state is not None and name in state
         if known is not None and state is not None:
-            self.guards.add("key", known.source, "{0} in {v}.__dict__" if present else "{0} not in {v}.__dict__", name,
+            self.guards.add("absent", known.source, "{0} in {v}.__dict__" if present else "{0} not in {v}.__dict__", name,
                             words=f"{known.source.name} has {'a' if present else 'no'} {name!r} of its own")
         return present
 

@@ -151,7 +151,7 @@ class Tracer(Growing):
         return ("", 0) if trail is None else (trail.op, len(trail.lines))
 
     def drop(self, generator: Generator) -> None:
-        if not self.ended:
+        if not self.__dict__.get("ended", True):
             self.dropped.append(Generator(self, generator.frame, "suspended"))
 
     def close_dropped(self) -> None:

@@ -151,7 +151,7 @@ class Compiled:
         if type(result) is Continue:
             return self.go_on(result)
         if entry.mutates:
-            raise result.error
+            raise_in_graph(result.error, entry.module)
         return self.function(*args, **kwargs)
 
     def prepare(self) -> None:

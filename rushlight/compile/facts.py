@@ -197,6 +197,16 @@ class Facts:
         self.rows.same(0, place, launch.word(place))  # 0 where there are none
         return function.__defaults__
 
+    def same_class(self, owner: type) -> None:
+        """The class has the bases and the attributes that it has now."""
+        self.version(launch.class_dict(owner))
+        bases = owner.__mro__
+        self.held.append(bases)
+        place = next((at for at in range(id(owner), id(owner) + type.__basicsize__, 8) if launch.word(at) == id(bases)), None)
+        if place is None:
+            raise Left
+        self.rows.same(0, place, id(bases))
+
     def class_attribute(self, owner: type, name: str) -> Any:
         if type(owner) is not type or hasattr(type, name):
             raise Left
@@ -243,6 +253,12 @@ class Facts:
             if not isinstance(value, dict) or isinstance(value, OrderedDict) and len(value) > 1:  # versions say nothing of its order
                 raise Left
             self.version(value)
+        elif kind in ("class", "method") and type(self.fixed(source)) is type:
+            self.same_class(self.fixed(source))
+        elif kind == "present":
+            self.fixed(source)
+        elif kind == "defaults" and "__defaults__" in condition:
+            self.defaults(self.fixed(source))
         elif kind == "absent" and condition == OWN_STATE:
             self.state(self.fixed(source))
         elif kind == "hooks":

@@ -228,6 +228,8 @@ class Writer:
         value = text.source(guard.source, loads) if guard.source is not None else ""
         operands = [text.const(operand) for operand in guard.operands]
         operands += [text.source(other, loads) for other in guard.others]
+        if not guard.condition:  # it is enough that the value is there
+            return loads
         return [*loads, f"if not ({guard.condition.format(*operands, v=value)}): raise R_changed"]
 
     # -- bodies ------------------------------------------------------------------------------------------------------
