@@ -8,7 +8,7 @@ from typing import Any
 from ..nn.module import Module
 from .dispatch import Compiled, everything
 from .module import OptimizedModule
-from .native import compile_native
+from .native import compile_native, compile_tuned
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 backends: dict[str, Callable] = {}
@@ -52,7 +52,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         fullgraph: raise instead of breaking the graph.
         dynamic: True makes sizes symbolic at once, False never; None after the first change.
         backend: a name or any callable `(graph_module, example_inputs) -> callable`.
-        mode, options: accepted as in PyTorch; they exclude each other.
+        mode: "max-autotune" measures how matrix products of this size are best cut up, once on each machine; the others are accepted.
+        options: accepted as in PyTorch; excludes `mode`.
         disable: return `model` as it is.
 
     >>> import rushlight as torch
@@ -73,6 +74,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     if disable:
         return model
     chosen = find_backend(backend)
+    if mode is not None and mode.startswith("max-autotune") and chosen is compile_native:
+        chosen = compile_tuned
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return compile_module(model, chosen, fullgraph, dynamic)
     return compile_callable(model, chosen, fullgraph, dynamic)

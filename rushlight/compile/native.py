@@ -9,14 +9,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..kernels import lower
+from ..kernels import lower, tune
 from ..kernels.runtime import Misfit
 
 SHAPES = 16  # programs of one graph; what has more shapes runs by its ops
 WATCHED = 256  # sets of shapes whose time by ops is kept
 
 
-def compile_native(module: Any, examples: list) -> Callable:
+def compile_tuned(module: Any, examples: list) -> Callable:
+    """As `compile_native`, with matrix products cut up as measuring says (`mode="max-autotune"`)."""
+    def lower_tuned(module: Any, examples: list) -> Callable:
+        with tune.measured():
+            return lower(module, examples)
+
+    return compile_native(module, examples, lower_tuned)
+
+
+def compile_native(module: Any, examples: list, lower: Callable = lower) -> Callable:
     """A callable for the graph; it is lowered again when its inputs come in shapes that it does not hold for often enough."""
     began = time.perf_counter()
     first = lower(module, examples)

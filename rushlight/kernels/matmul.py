@@ -7,6 +7,7 @@ read often enough; small products read the matrices where they lie.
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from . import scalars
@@ -20,6 +21,10 @@ I64, POINTER = Type("i64"), Type("ptr")
 BAND = 16  # rows that packing reads at a time
 DEPTH = 256  # of K that one pass of the microkernel goes over
 PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
+
+
+# Who may choose another shape than `choose` does: tune.py, while it measures or applies what it measured.
+DECIDE: ContextVar[Callable | None] = ContextVar("decide", default=None)
 
 
 class Shape(NamedTuple):
@@ -485,7 +490,11 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     *batch_dims, m, k = sources[0].shape
     n, batch = sources[1].shape[-1], math.prod(batch_dims)
     lanes = bits // (8 * scalars.SIZE[array.dtype])
-    shape = choose(batch, m, n, k, a, b, lanes, 32 if bits == 512 else 16)
+    registers = 32 if bits == 512 else 16
+    shape = choose(batch, m, n, k, a, b, lanes, registers)
+    decide = DECIDE.get()
+    if decide is not None:
+        shape = decide(array, sources, shape, registers)
     c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
     key = ("matmul", array.dtype, shape, a, b, c)
     code = module.shared.setdefault(key, name)
