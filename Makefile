@@ -11,7 +11,7 @@ TORCH ?= torch==2.13.0
 THREADS ?= 2
 BENCH ?=
 
-.PHONY: demo test check cases parity bench clean
+.PHONY: demo test check cases parity bench accuracy clean
 
 demo: $(VENV)/.demo
 	$(PY) examples/digits.py
@@ -36,6 +36,11 @@ bench: $(VENV)/.demo .venv-torch/.done .venv-jax/.done .venv-tinygrad/.done
 		--python rushlight=$(CURDIR)/$(PY) --python torch=$(CURDIR)/.venv-torch/bin/python \
 		--python jax=$(CURDIR)/.venv-jax/bin/python --python tinygrad=$(CURDIR)/.venv-tinygrad/bin/python $(BENCH)
 	$(PY) $(SHARED)/bench/report.py out/bench.json > out/bench.md
+
+# All 2^32 float32 values of each mathematical function: about half an hour on one core. It goes on where it was stopped.
+accuracy: $(VENV)/.dev
+	mkdir -p out
+	nice $(PY) -m rushlight.kernels.accuracy --full --state out/accuracy.json --write docs/accuracy.md
 
 $(VENV)/.made:
 	@test -n "$(PYTHON)" || { echo "Rushlight needs Python 3.11 or newer on the PATH (or: make PYTHON=...)"; exit 1; }

@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--functions", default=",".join(REFERENCE))
     parser.add_argument("--seconds", type=float, default=math.inf)
-    parser.add_argument("--state", type=Path, default=Path("build/accuracy.json"))
+    parser.add_argument("--state", type=Path, default=Path("out/accuracy.json"))
     parser.add_argument("--write", type=Path, help="a page with the lines <!-- accuracy --> around the table")
     options = parser.parse_args()
     names, state = options.functions.split(","), load_state(options.state)

@@ -64,3 +64,21 @@ def test_atan2_in_all_quadrants():
         got, want = accuracy.compiled("atan2", dtype, 2)(y, x), np.arctan2(y, x)
         np.testing.assert_allclose(got, want, rtol=4 * np.finfo(dtype).eps, atol=0)
         np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "sin", "log2"])
+def test_the_native_sweep_finds_what_numpy_finds(name):
+    run = accuracy.sweep_function(name)
+    for first in (0x3F000000, 0x80000000, 0x42A00000, 0x7F7FFF00):
+        x = np.arange(first, first + 4096, dtype=np.uint64).astype(np.uint32).view(np.float32)
+        error, strange = run(first, first + 4096)
+        assert strange == 0 and error == pytest.approx(accuracy.worst_float32(name, x)[0], abs=1e-3)
+
+
+def test_a_sweep_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(accuracy, "VALUES", 2 * accuracy.CHUNK)
+    state = {}
+    assert not accuracy.sweep("exp", state, 0.0) and state["exp"]["next"] == 0
+    assert accuracy.sweep("exp", state, float("inf")) and state["exp"]["next"] == 2 * accuracy.CHUNK
+    assert "| `exp` |" in accuracy.table(state)
+    assert accuracy.load_state(tmp_path / "none.json")["functions"] == {}
