@@ -88,6 +88,7 @@ class Compiled:
         self.recompiles: list = []
         self.warned = False
         self.made = 0  # translations begun
+        self.plainly: list[tuple] = []  # what ran as ordinary Python: where, and why
         self.trial: Trial | None = None
         self.never: str | None = decode(self.function.__code__).unsupported
         if self.function.__code__.co_flags & 0x20:
@@ -264,6 +265,7 @@ class Compiled:
                 point.skipped = True  # as PyTorch: what a function has that itself raises before any op is all it gets
             return None
         except Fleeting as reason:
+            self.plainly.append((point.where, str(reason)))
             if isinstance(reason, Early):
                 point.idle, point.hot = WARM, True
                 if point is self.start:
@@ -273,6 +275,7 @@ class Compiled:
             return None
         except Uncapturable as reason:
             counters["uncapturable"][str(reason)] += 1
+            self.plainly.append((point.where, str(reason)))
             if "breaks" in LOGS:
                 log.warning("%s: runs as ordinary Python: %s", point.where, reason)
             if self.fullgraph:

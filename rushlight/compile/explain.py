@@ -20,6 +20,7 @@ class Explanation:
         if made.start is not None:
             self.out_guards = [guard for entry in made.start.entries for guard in entry.guards] + self.out_guards
         self.compile_times = None
+        self.plainly = list(made.plainly)
 
     def __str__(self) -> str:
         lines = [f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}", f"Op Count: {self.op_count}",
@@ -27,6 +28,9 @@ class Explanation:
         for number, reason in enumerate(self.break_reasons, 1):
             lines += [f"  Break Reason {number}:", f"    Reason: {reason.reason}", "    User Stack:"]
             lines += [f'      File "{filename}", line {line}, in {name}' for filename, line, name in reason.user_stack]
+            lines += [f"    Remedy: {reason.hint}"] if reason.hint else []
+        for (filename, line, name), reason in self.plainly:
+            lines.append(f'Ordinary Python: {name} ("{filename}", line {line}): {reason}')
         lines.append("Ops per Graph:")
         for number, names in enumerate(self.ops_per_graph, 1):
             lines.append(f"  Ops {number}: {', '.join(names)}")
@@ -60,7 +64,8 @@ def explain(f: Any, *extra: Any, **options: Any) -> Callable:
     1
     """
     def run(*args: Any, **kwargs: Any) -> Explanation:
-        compiled = compile(f, backend="eager", **options)
+        options.setdefault("backend", lambda module, example_inputs: module.forward)  # its own: nothing is known from other compilations
+        compiled = compile(f, **options)
         compiled(*args, **kwargs)
         made = getattr(compiled, "_rushlight_compiled", None)
         return Explanation(made)

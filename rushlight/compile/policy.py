@@ -256,6 +256,7 @@ class Policy:
                 if begin is not None and begin > self.point.frames[-1].pc:
                     stops[(id(frames[at].program), begin)] = signal
                     return True
+                self.owner.breaks.append(BreakReport(signal))
                 reason = f"a break in a {'loop' if in_loop(frames[at]) else 'try or with block'}: {signal.reason}"
                 raise Early(reason) if config.break_in_loops is None else Uncapturable(reason)
             caller = frames[at + 1]
