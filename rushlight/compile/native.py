@@ -11,6 +11,7 @@ from typing import Any
 
 from ..kernels import lower, tune
 from ..kernels.runtime import Misfit
+from .policy import LOGS, log
 
 SHAPES = 16  # programs of one graph; what has more shapes runs by its ops
 WATCHED = 256  # sets of shapes whose time by ops is kept
@@ -25,12 +26,22 @@ def compile_tuned(module: Any, examples: list) -> Callable:
     return compile_native(module, examples, lower_tuned)
 
 
-def compile_native(module: Any, examples: list, lower: Callable = lower) -> Callable:
+def note(module: Any, run: Callable, seconds: float) -> None:
+    """What became of a graph, for `RUSHLIGHT_LOGS=kernels`."""
+    ops = [getattr(node.target, "__name__", str(node.target)) for node in module.graph.nodes if node.op.startswith("call")]
+    how = "runs by its ops" if run == module.forward else f"is a native program, made in {seconds * 1000:.0f} ms"
+    log.warning("a graph of %d ops (%s) %s", len(ops), ", ".join(ops[:8]) + (", ..." if len(ops) > 8 else ""), how)
+
+
+def compile_native(module: Any, examples: list, make: Callable | None = None) -> Callable:
     """A callable for the graph; it is lowered again when its inputs come in shapes that it does not hold for often enough."""
+    make = make or lower
     began = time.perf_counter()
-    first = lower(module, examples)
+    first = make(module, examples)
     price = time.perf_counter() - began
     forward = module.forward
+    if "kernels" in LOGS:
+        note(module, first, price)
     if first is forward or first == forward:
         return first
     made: list[Callable] = []
@@ -56,7 +67,7 @@ def compile_native(module: Any, examples: list, lower: Callable = lower) -> Call
             if key in spent or len(spent) < WATCHED:
                 spent[key] = spent.get(key, 0.0) + time.perf_counter() - began
             return result
-        run = lower(module, list(args))
+        run = make(module, list(args))
         made.append(run)
         homes[key] = run
         try:

@@ -77,3 +77,9 @@ def test_an_input_without_elements_beside_sizes_that_vary():
     fast = torch.compile(f)
     for size in (3, 4, 5, 0):
         assert torch.equal(fast(torch.ones(size)), f(torch.ones(size)))
+
+
+def test_the_log_of_kernels(monkeypatch, caplog):
+    monkeypatch.setattr(native, "LOGS", {"kernels"})
+    torch.compile(lambda x: torch.sin(x) * 3)(torch.ones(5))
+    assert "a graph of 2 ops (sin, mul) is a native program" in caplog.text
