@@ -394,10 +394,11 @@ class Operations(Attributes):
         if lazy is not None:
             return lazy
         value = self.resolve(value)
-        for one in (name, "__repr__"):
-            method = self.method_of(value, one)
-            if method is not None and not isinstance(value, Tensor) and not is_library(type(value)):
-                return self.inline(method, value)
+        method, base = self.find(type(value), name)
+        if base is object:  # whose __str__ asks __repr__
+            method, base = self.find(type(value), "__repr__")
+        if isinstance(method, FunctionType) and not isinstance(value, Tensor) and not self.is_symbol(value) and not is_library(type(value)):
+            return self.inline(method, value)
         self.check_shown(value)
         return str(value) if name == "__str__" else repr(value)
 

@@ -74,8 +74,8 @@ class Snapshot:
             return ["float", np.asarray(value)]
         if isinstance(value, enum.Enum):
             return [kind.__name__, value.name]
-        if kind is tuple:
-            return ["tuple", *map(self.of, value)]
+        if kind in (tuple, torch.Size):
+            return [kind.__name__, *map(self.of, value)]
         number = self.seen.get(id(value))
         if number is not None:
             return ["seen", number]
