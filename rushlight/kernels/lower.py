@@ -236,7 +236,7 @@ class Lowering:
                 return
             except Unsupported as reason:
                 self.reasons[node.name] = str(reason)
-            except (TypeError, ValueError, OverflowError) as reason:
+            except (TypeError, ValueError, ArithmeticError) as reason:
                 # Arguments that the op itself will refuse, in its own words.
                 self.reasons[node.name] = f"{type(reason).__name__}: {reason}"
             except Fixed:
@@ -477,7 +477,7 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
         return None
     try:
         pair = differentiate(module, lowering.known, lowering.constants, tensors, op_name)
-    except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError) as reason:
+    except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError, ArithmeticError) as reason:
         lowering.reasons["gradient"] = f"{type(reason).__name__}: {reason}"
         return None
     forward = module.forward
@@ -509,7 +509,7 @@ def step(module: Any, lowering: Lowering, examples: list[Any]) -> Callable | Non
     checks = Checks(lowering, [])
     try:
         run = whole_step(module, lowering.known, lowering.constants, given, op_name, checks.evaluator)
-    except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError) as reason:
+    except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError, ArithmeticError) as reason:
         lowering.reasons["step"] = f"{type(reason).__name__}: {reason}"
         if "step" in LOGS:
             log.warning("not one program: %s", lowering.reasons["step"])

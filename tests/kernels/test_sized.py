@@ -325,3 +325,10 @@ def test_open_numbers_of_classes_are_checked():
         torch.testing.assert_close(compiled(x, y), F.cross_entropy(x, y))
     with pytest.raises(IndexError):
         compiled(x, torch.full((3,), 9))
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_nothing_is_rolled(trained):
+    """A rule that divides by a size of zero leaves the op to itself."""
+    x = torch.ones(0, 3, requires_grad=trained)
+    assert torch.compile(lambda x: x.roll(1, 0) * 2)(x).shape == (0, 3)
