@@ -9,7 +9,7 @@ import logging
 import math
 import operator
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,16 @@ from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
 from . import llvm, program, rules_contraction, rules_convolution, rules_losses, rules_nn, rules_pool, rules_records, rules_structure  # noqa: F401 (they enter rules)
 from .arrays import Array, Given, Source, contiguous
+from .checks import Checks, has_open
 from .differentiate import differentiate
+from .known import Known, traced_shape
 from .launch import Direct
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import composite_rule
 from .runtime import IndexFault, Misfit
 from .sharing import overlapping, results, shares
-from .sized import KEPT, SizedProgram, chosen, defined
+from .sized import chosen
 from .sizes import Fixed, Sizes, is_open, typical
 from .step import is_step, whole_step
 
@@ -68,47 +70,6 @@ class Segment:
         self.make = Maker()
         self.values: dict[Node, Any] = {}
         self.inputs: dict[Node, Source] = {}
-
-
-class Known:
-    """Shape, strides (elements) and dtype of a tensor that a segment takes in; `symbol` names a Python number's."""
-
-    __slots__ = ("shape", "strides", "dtype", "symbol")
-
-    def __init__(self, shape: tuple, strides: tuple, dtype: str, symbol: str | None = None):
-        self.shape, self.strides, self.dtype, self.symbol = shape, strides, dtype, symbol
-
-    def source(self, make: Maker, buffer: str) -> Source:
-        if self.symbol is not None:
-            return make.given(buffer, self.dtype, self.symbol)
-        return make.intern(Source, buffer, self.shape, self.dtype, self.strides, 0)
-
-    @classmethod
-    def of(cls, value: Any, sizes: Sizes | None = None, dims: Collection[int] = ()) -> "Known | None":
-        """What is known of a tensor, the sizes of `dims` as symbols."""
-        if isinstance(value, Tensor) and type(getattr(value, "_array", None)) is np.ndarray:
-            array = value._array
-            strides = tuple(s // array.itemsize for s in array.strides)
-            if sizes is not None and dims:
-                shape = tuple(sizes.size(n) if dim in dims else n for dim, n in enumerate(array.shape))
-                return cls(shape, open_strides(shape, strides), value._dtype.name)
-            return cls(array.shape, strides, value._dtype.name)
-        shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-        if shape is None or not isinstance(dtype, dtypes.dtype) or any(type(n) is not int for n in shape):
-            return None
-        return cls(tuple(shape), contiguous(tuple(shape)), dtype.name)
-
-    @classmethod
-    def traced(cls, value: Any, guess: Sizes | None = None) -> "Known | None":
-        """What is known of a result from tracing: that it stands still in memory only says that its values were forgotten.
-
-        With `guess`, sizes that equal a symbol's now are taken to be it: the program that reads them checks that.
-        """
-        found = cls.of(value)
-        if found is not None and guess is not None:
-            shape = tuple(guess.size(n) if f"s{n}" in guess.hints else n for n in found.shape)
-            return cls(shape, contiguous(shape) if 0 in found.strides else open_strides(shape, found.strides), found.dtype)
-        return found if found is None or 0 not in found.strides else cls(found.shape, contiguous(found.shape), found.dtype)
 
 
 class Lowering:
@@ -554,104 +515,6 @@ def buffers_used(arrays: list[Array]) -> set[str]:
 def as_array(value: Any) -> np.ndarray:
     """A tensor's array, or a number as one."""
     return value._array if isinstance(value, Tensor) else np.array(value)
-
-
-def open_strides(shape: tuple, strides: tuple[int, ...]) -> tuple:
-    """The strides in terms of the sizes, where the array is dense; the entry checks them in any case."""
-    found, step = list(strides), 1
-    for dim in sorted((d for d in range(len(shape)) if strides[d]), key=lambda d: (strides[d], typical(shape[d]) == 1, -d)):
-        if strides[dim] == typical(step):
-            found[dim] = step
-        step = found[dim] * shape[dim]
-    return tuple(found)
-
-
-def traced_shape(node: Node) -> tuple | None:
-    return getattr(getattr(node.meta.get("val", node.meta.get("example_value")), "_array", None), "shape", None)
-
-
-class Checks:
-    """Raises Misfit unless the arguments have the numbers and shapes that were compiled in, and sizes that all programs hold for."""
-
-    def __init__(self, lowering: Lowering, more: list[tuple[int, Any]]):
-        self.fixed = [(i, want) for i, want in (*lowering.checks, *more) if not has_open(want)]
-        self.known: set[tuple] = set()
-        self.sizes = lowering.sizes
-        self.key: Callable | None = None
-        if self.sizes is not None and self.sizes.order:
-            self.open = [(i, want) for i, want in (*lowering.checks, *more) if has_open(want)]
-            placeholders = [node for node in lowering.graph.nodes if node.op == "placeholder"]
-            places: dict[str, str] = {}
-            for i, node in enumerate(placeholders):
-                known = lowering.known.get(node)
-                if not isinstance(known, Known) or any(type(size) is int and size == 0 for size in known.shape):
-                    continue  # what has no elements is in no program
-                for name, dim in defined(known.source(Maker(), "")).items():
-                    places.setdefault(name, f"args[{i}]" if dim is None else f"args[{i}]._array.shape[{dim}]")
-            self.symbols = [name for name in self.sizes.order if name in places]
-            shapes = dict.fromkeys(i for i, _ in self.open)
-            parts = [places[name] for name in self.symbols] + [f"args[{i}]._array.shape" for i in shapes]
-            self.key = eval(f"lambda args: ({''.join(part + ', ' for part in parts)})")
-            self.at = {i: len(self.symbols) + k for k, i in enumerate(shapes)}
-
-    def __bool__(self) -> bool:
-        return bool(self.fixed) or self.key is not None
-
-    def evaluator(self, numbers: list) -> Callable | None:
-        """f(args) -> these sizes as plain numbers; None where all are."""
-        if not any(map(is_open, numbers)):
-            return None
-        function: Callable | None = None
-
-        def evaluate(args: tuple) -> list[int]:
-            nonlocal function
-            if function is None:
-                function = self.sizes.function(self.symbols, numbers)
-            return function(*self.key(args)[:len(self.symbols)])
-
-        return evaluate
-
-    def beside(self, native: Any) -> "Checks | None":
-        """These checks, if a call of this one program does not make them all."""
-        if self.fixed or self.key is not None and (self.open or not covers(native, self.sizes)):
-            return self
-        return None
-
-    def __call__(self, args: tuple) -> None:
-        for i, want in self.fixed:
-            got = args[i]
-            if isinstance(got, Tensor):
-                got = got._array.shape
-            if got != want or type(got) is not type(want):
-                raise Misfit(f"a compiled program was made for {want!r} as argument {i}, got {got!r}")
-        if self.key is not None:
-            try:
-                key = self.key(args)
-            except IndexError:
-                raise Misfit("a compiled program was made for inputs of other ranks") from None
-            if key not in self.known:
-                self.hold(key)
-
-    def hold(self, key: tuple) -> None:
-        """Check the relations and shapes for new sizes."""
-        wanted = [n for _, shape in self.open for n in shape]
-        made = self.sizes.function(self.symbols, wanted)(*key[:len(self.symbols)])
-        given = [n for i, _ in self.open for n in key[self.at[i]]]
-        if made is None or made != given:
-            raise Misfit(f"a compiled program's code does not hold for sizes {dict(zip(self.symbols, key))}")
-        if len(self.known) >= KEPT:
-            self.known.clear()
-        self.known.add(key)
-
-
-def covers(native: Any, sizes: Sizes) -> bool:
-    """Whether a program itself checks all relations."""
-    symbols = frozenset(native.table.symbols if isinstance(native, SizedProgram) else ())
-    return all(sizes.symbols_of(size) <= symbols for _, size in sizes.relations)
-
-
-def has_open(want: Any) -> bool:
-    return isinstance(want, tuple) and any(map(is_open, want))
 
 
 def writes(node: Node) -> bool:
