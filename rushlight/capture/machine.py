@@ -101,6 +101,22 @@ class Frame:
         return self.stack.pop()
 
 
+def set_context(error: BaseException, handled: BaseException) -> None:
+    """Let an exception raised while another was handled say so; what native code raised before it came in between."""
+    seen: set[int] = set()
+    last: BaseException | None = error
+    while last is not None and last is not handled and id(last) not in seen:
+        seen.add(id(last))
+        if last.__context__ is None:
+            above: BaseException | None = handled
+            while above is not None and above is not error:
+                above = above.__context__
+            if above is None:  # else the two would be in a ring
+                last.__context__ = handled
+            return
+        last = last.__context__
+
+
 class Generator:
     """The generator of an interpreted frame; behaves as one when native code runs it."""
 
@@ -187,8 +203,8 @@ class Machine:
         """Go to the handler of the frame's current instruction; False if there is none."""
         if adds_line(frame.program.instructions[frame.pc], error, self.handled):
             self.add_line(frame, error)
-        if self.handled is not None and error.__context__ is None and error is not self.handled:
-            error.__context__ = self.handled
+        if self.handled is not None:
+            set_context(error, self.handled)
         handler = frame.program.handlers[frame.pc] if frame.pc < len(frame.program.handlers) else None
         if handler is None:
             return False
