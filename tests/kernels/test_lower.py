@@ -183,7 +183,7 @@ def test_numbers_are_inputs_and_sizes_are_compiled_in_and_checked(module):
     run = lower(gm, [x, 5])
     assert hasattr(run, "program") and len(run.program.programs) == 1
     for n in (5, 6, -1, 0):
-        np.testing.assert_allclose(run(x, n)._array, x._array.sum() + 3 * n, rtol=1e-6)
+        np.testing.assert_allclose(run(x, n)._array, x._array.sum() + 3 * n, rtol=1e-6, atol=1e-5)
     for args in ((x, 5.0), (tensor(4, 3), 5)):
         with pytest.raises(ValueError, match="compiled"):
             run(*args)
