@@ -57,7 +57,7 @@ class Hot:
         self.entry: Any = None  # the last that was hit the ordinary way
         self.hits, self.needed, self.serial = 0, HITS, 0
         self.text: Any = None
-        self.versions: dict[int, int] = {}  # of the dicts that the present function looks at
+        self.versions: dict[int, int] = {}  # of the dicts that the present function looks at, which may be gone by now
         self.restless: set[int] = set()
         self.taken: dict[int, int] = {}  # how often a function took over the memory of an entry's gradients
 
@@ -80,14 +80,14 @@ class Hot:
         self.entry, self.needed = None, HITS
 
     def arm(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
-        for table, version in self.versions.items():
-            if launch.word(table + launch.VERSION) != version:
-                self.restless.add(table)
         if entry.guard(*roots) is not True:  # the call has changed what it looks at
             return
-        facts = Facts(entry.guards, roots, self.restless)
         try:
-            facts.settings(self.function, config)
+            facts = self.facts(entry, roots)
+            changed = {at for at, version in facts.versions.items() if self.versions.get(at, version) != version}
+            if changed:
+                self.restless |= changed
+                facts = self.facts(entry, roots)
         except Left:
             return
         self.versions = facts.versions
@@ -101,6 +101,12 @@ class Hot:
         except Left:
             writer.ordinarily()
         self.install(writer)
+
+    def facts(self, entry: Entry, roots: list) -> Facts:
+        """What the guards ask for, as it is now."""
+        facts = Facts(entry.guards, roots, self.restless)
+        facts.settings(self.function, config)
+        return facts
 
     def install(self, writer: "Writer") -> None:
         """Let the function be this one. Names of the one before stay, since it may be running; older ones go."""
@@ -307,8 +313,8 @@ class Writer:
     def gradients(self, direct: Direct, outputs: list[tuple]) -> dict[int, int]:
         """Outputs whose memory is that of the gradients before, where nobody else holds those: by number, the register."""
         lines, found = "\n".join(self.recipe.lines), {}
-        if not launch.attributes_tell():
-            return found
+        if not launch.attributes_tell() or any("fault" in step.buffers for step in direct.program.stages.steps):
+            return found  # a program that stops half way has written some of them
         for owner, text in self.recipe.gradients:
             param = self.scope.get(owner)
             if not isinstance(param, Tensor) or lines.count(text) != 1 or not RESULT.match(text):

@@ -405,3 +405,27 @@ def test_launcher_compares_what_it_is_told():
     for other in (torch.ones(3, 2), torch.ones(2, 3).double(), torch.ones(3, 2).t(), nn.Parameter(torch.ones(2, 3)), 3, None):
         assert look(other) is True
     assert look() is True and look(1, 2) is True
+
+
+@needs_launcher
+def test_dicts_that_change_at_each_call_are_read_item_by_item():
+    class Counting(nn.Linear):
+        calls = 0
+
+        def forward(self, x):
+            return super().forward(x) * 2
+
+    net, x = Counting(3, 2), torch.randn(4, 3)
+    made = torch.compile(net)
+    with torch.no_grad():
+        for turn in range(60):
+            net.calls = turn
+            torch.testing.assert_close(made(x), net(x))
+        assert compiled_of(made).hot.restless
+        hot, serial = compiled_of(made).hot, compiled_of(made).hot.serial
+        for turn in range(60):
+            net.calls = -turn
+            made(x)
+        assert hot.serial == serial
+        net.weight = nn.Parameter(torch.ones(2, 3))
+        torch.testing.assert_close(made(x), net(x))
