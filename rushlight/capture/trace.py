@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import modes
+from ..core.memory import give_back
 from ..graph import GraphModule
 from ..tensor import Tensor, new
 from . import guards as guarding
@@ -262,6 +263,7 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
                 entry = attempt(tracer, point, roots, policy)
             finally:
                 tracer.forget()
+                give_back()
             if entry is not None:
                 return entry
         raise Uncapturable("too many restarts")

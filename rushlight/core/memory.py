@@ -5,6 +5,7 @@ blocks back at once.  `empty` is the one entry: kernels take their outputs from 
 shelf refers to it: arrays refer to the block they lie in, views to their array, so nothing has to be told.
 """
 
+import ctypes
 import math
 import mmap
 import os
@@ -95,3 +96,11 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+def give_back() -> None:
+    """Let the C library return memory that nothing uses to the system: tracing a graph took the values of all its ops."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        pass  # another C library
