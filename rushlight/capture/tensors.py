@@ -587,11 +587,12 @@ def contains_tensor(value: Any) -> bool:
 
 
 def view_of(tensor: Tensor) -> tuple | None:
-    """What the rules for writes in place ask of a view; None for what is no view."""
+    """What the rules for writes in place ask of a view; None for what is no view, or one that no rule speaks of."""
     meta = tensor._meta
     if meta is None or meta.base is None:
         return None
-    return meta.base._node is None and meta.base._requires_grad, bool(meta.multi), bool(meta.made_in_function), bool(meta.made_in_no_grad)
+    facts = meta.base._node is None and meta.base._requires_grad, bool(meta.multi), bool(meta.made_in_function), bool(meta.made_in_no_grad)
+    return facts if any(facts) else None
 
 
 def has_mask(index: Any) -> bool:

@@ -98,3 +98,15 @@ def test_sizes_that_label_a_text_wait_until_they_come_back():
 
 def test_devices_compare_by_value():
     check(lambda x, device: x.to(device) + 1, [(X, torch.device("cpu")), (X, X.device), (X, torch.device("cpu"))], 1)
+
+
+def test_a_view_that_may_be_written_is_as_good_as_a_tensor():
+    def f(base, view):
+        view.mul_(10)
+        return torch.sin(base), view + 0
+
+    fast, graphs = compiled(f)
+    for make in (lambda base: base[1], lambda base: torch.arange(3.0), lambda base: base[0]):
+        one, other = torch.arange(6.0).reshape(2, 3), torch.arange(6.0).reshape(2, 3)
+        assert repr(fast(one, make(one))) == repr(f(other, make(other)))
+    assert len(fast._rushlight_compiled.start.entries) == 1
