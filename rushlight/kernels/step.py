@@ -120,6 +120,8 @@ class Recorder:
             return self.gradients(node, *args, **kwargs)
         written = writes(node)
         if written is not None:
+            if self.make.tape is not None and getattr(node.meta.get("val"), "_requires_grad", False):
+                raise Unsupported("a write that becomes part of a tensor's history")
             return self.write(written, args, kwargs)
         if node.target is not operator.getitem and self.name_of(node) == "dropout":
             dropped = self.dropout(node, *args, **kwargs)

@@ -83,3 +83,27 @@ def test_the_log_of_kernels(monkeypatch, caplog):
     monkeypatch.setattr(native, "LOGS", {"kernels"})
     torch.compile(lambda x: torch.sin(x) * 3)(torch.ones(5))
     assert "a graph of 2 ops (sin, mul) is a native program" in caplog.text
+
+
+def test_writes_into_inputs_become_part_of_their_history():
+    def zero(x, y):
+        x.zero_()
+        return x > 9
+
+    def copy(x, y):
+        y.copy_(x)
+        return y > 9
+
+    def scaled(x, y):
+        x.mul_(3)
+        return x > y
+    for function in (zero, copy, scaled):
+        torch._dynamo.reset()
+        fast = torch.compile(function)
+        for size in (3, 3, 4, 5):
+            leaf, y = torch.ones(size, requires_grad=True), torch.zeros(size)
+            other, z = torch.ones(size, requires_grad=True), torch.zeros(size)
+            one, two = leaf * 1, other * 1
+            assert torch.equal(fast(one, y), function(two, z))
+            (one.sum() + y.sum()).backward(), (two.sum() + z.sum()).backward()
+            assert torch.equal(leaf.grad, other.grad)
