@@ -49,10 +49,12 @@ $(VENV)/.made:
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/.made
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	$(PY) -m compileall -q rushlight  # where Python may not write bytecode, each import would compile all files again
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.made
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PY) -m compileall -q rushlight
 	touch $@ $(VENV)/.demo
 
 .venv-torch/.done: pyproject.toml
