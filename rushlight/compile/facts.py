@@ -202,7 +202,8 @@ class Facts:
         self.version(launch.class_dict(owner))
         bases = owner.__mro__
         self.held.append(bases)
-        place = next((at for at in range(id(owner), id(owner) + type.__basicsize__, 8) if launch.word(at) == id(bases)), None)
+        size: int = type.__dict__["__basicsize__"].__get__(type)
+        place = next((at for at in range(id(owner), id(owner) + size, 8) if launch.word(at) == id(bases)), None)
         if place is None:
             raise Left
         self.rows.same(0, place, id(bases))
