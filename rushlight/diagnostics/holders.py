@@ -5,11 +5,8 @@ show up as referrers of their locals, so names come from a table made first; the
 """
 from __future__ import annotations
 
-import ast
 import gc
 import inspect
-import linecache
-import os
 import re
 import sys
 import types
@@ -19,20 +16,21 @@ from typing import Any
 
 from ..autograd.node import Node
 from ..tensor import Meta, OutputEdge, Tensor
+from .filling import Place, find_line
 
 CONTAINERS = (list, tuple, set, frozenset, dict, deque)
 DEEPEST = 8  # containers and attributes between a tensor and a name
-FILLERS = {"append", "appendleft", "extend", "insert", "add", "setdefault", "update", "__setitem__"}
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name in a running frame, a suspended generator or a module."""
+    """A name in a running frame or a module; `running` is the line that the frame has reached, 0 for what does not run."""
 
     name: str
     code: types.CodeType | None
     file: str
     place: str
+    running: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def name_table() -> dict[int, Name]:
         code = frame.f_code
         whose = "variable of the script" if code.co_name == "<module>" else f"variable of {code.co_name}"
         for key, value in locals_of(frame).items():
-            table[id(value)] = Name(key, code, code.co_filename, whose)
+            table[id(value)] = Name(key, code, code.co_filename, whose, frame.f_lineno)
     return table
 
 
@@ -165,7 +163,7 @@ def describe(chain: list, root: Name | None) -> Holder:
     if root is None:
         return Holder("", f"{kind} that no variable names", "", "", (id(holding), *steps[-1:]))
     path = root.name + "".join("[...]" if re.fullmatch(r"\[\d+\]", text) else text for text in steps)  # so do entries of one list
-    line = find_line(root, chain, last_word(root.name, steps), filled or "[...]" in path)
+    line = line_of(root, chain, steps, filled or "[...]" in path)
     return Holder(path, kind, root.place, line, (path, root.file, root.code))
 
 
@@ -216,67 +214,13 @@ def attributes(item: Any):
                 continue
 
 
-def last_word(root: str, steps: list[str]) -> str:
-    """The identifier nearest to the held object: what a source line that fills it must mention."""
-    for text in reversed(steps):
-        if text.startswith("."):
-            return text[1:]
-    return root
-
-
-def find_line(root: Name, chain: list, word: str, filled: bool) -> str:
-    """"file:line: source" of the statement that most likely put the object there, or the empty string."""
-    files = [(root.file, root.code)]
-    files += [(getattr(sys.modules.get(type(item).__module__), "__file__", None) or "", None) for item in chain[1:]
-              if type(item).__module__ not in ("builtins", "collections") and not is_ours(type(item).__module__)]
-    for file, code in files:
-        lines = linecache.getlines(file)
-        try:
-            tree = ast.parse("".join(lines))
-        except SyntaxError:
-            continue
-        first = code.co_firstlineno if code is not None and code.co_name != "<module>" else 0
-        best = best_statement(scope_of(tree, first), word, filled) or best_statement(tree, word, filled)
-        if best is not None:
-            shown = os.path.relpath(file) if os.path.isabs(file) and file.startswith(os.getcwd() + os.sep) else file
-            return f"{shown}:{best.lineno}: {lines[best.lineno - 1].strip()}"
-    return ""
-
-
-def scope_of(tree: ast.AST, first: int) -> ast.AST:
-    """The function that starts at this line (decorators count as its start), or the whole file."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == first:
-                return node
-    return tree
-
-
-def best_statement(scope: ast.AST, word: str, filled: bool):
-    """The statement that fills `word`: a call of append and its like first, then `+=`, then an assignment."""
-    ranked: list[tuple[int, int, Any]] = []
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FILLERS:
-            if mentions(node.func.value, word):
-                ranked.append((4 if filled else 1, node.lineno, node))
-        elif isinstance(node, ast.AugAssign) and mentions(node.target, word):
-            ranked.append((3, node.lineno, node))
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Subscript) and mentions(target, word):
-                    ranked.append((3 if filled else 1, node.lineno, node))
-                elif any(mentions(part, word) for part in parts_of(target)):
-                    again = any(mentions(part, word) for part in ast.walk(node.value))  # total = total + loss
-                    ranked.append((2 if again else 0, node.lineno, node))
-    return max(ranked, key=lambda entry: entry[:2])[2] if ranked else None
-
-
-def parts_of(target: ast.AST):
-    return target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
-
-
-def mentions(node: ast.AST, word: str) -> bool:
-    """Whether an expression names this variable or attribute at its end, through any subscripts."""
-    while isinstance(node, (ast.Subscript, ast.Starred)):
-        node = node.value
-    return isinstance(node, ast.Name) and node.id == word or isinstance(node, ast.Attribute) and node.attr == word
+def line_of(root: Name, chain: list, steps: list[str], filled: bool) -> str:
+    """The statement that put the object there: an attribute's in its owner's classes or around the name, a variable's in its scope."""
+    attribute = next((text[1:] for text in reversed(steps) if re.fullmatch(r"\.\w+", text)), None)
+    around = Place(root.file, root.code, root.running)
+    if attribute is None:
+        return find_line([around], root.name, False, filled)
+    owner = next((item for item in chain[1:] if not isinstance(item, CONTAINERS) and type(item) is not type), None)
+    classes = [kind for kind in type(owner).__mro__ if kind.__module__ != "builtins" and not is_ours(kind.__module__)]
+    places = [Place(getattr(sys.modules.get(kind.__module__), "__file__", None) or "", kind) for kind in classes]
+    return find_line([*places, around], attribute, True, filled)
