@@ -13,6 +13,7 @@ from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick
 from .dispatch import check_overlap, check_written, inplace
 from .generate import materialise
 from .record import composite, primitive
+from .runs import reduced, runs_of
 from .view import view_op
 
 NONE, ELLIPSIS = type(None), type(...)
@@ -350,13 +351,11 @@ def add_rows(target, rows, values):
     if target.shape[1] == 1:
         np.add.at(target[:, 0], rows, values[:, 0])
         return
-    order = rows.argsort(kind="stable")
-    ordered = rows[order]
-    starts = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
+    order, starts, distinct = runs_of(rows, target.shape[0])
     if starts.size == rows.size:
         target[rows] += values
     else:
-        target[ordered[starts]] += np.add.reduceat(values[order], starts, axis=0, dtype=target.dtype)
+        target[distinct] += reduced(np.add, values.astype(target.dtype, copy=False), order, starts)
 
 
 def store_at(array, index, values, accumulate=False):
