@@ -1,7 +1,7 @@
 """Sums over groups of rows: what adding at repeated indices and bags of embeddings are made of.
 
-Rows are first put in order by their index, so that each index is one run; `reduced` then sums every run, in order, so that
-the result is the same to the bit whichever of its two ways is taken.  Indices are in bounds.
+Rows are first put in order by their index, so that each index is one run; `reduced` then sums every run, the same way at
+each call for the same indices.  Indices are in bounds.
 """
 import numpy as np
 
