@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 
 from ..core import modes
-from ..tensor import Tensor, asarray, meta_of, wrap
+from ..tensor import Tensor, asarray, meta_of, tick, wrap
 from . import engine
 from .node import edge_pair, rare_of, register
 
@@ -88,6 +88,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         modes.GRAD.set(bool(create_graph))
         if inputs is None:
             engine.run(edges, starts, keep, create_graph)
+            engine.PASSES.append(tick())
             return
         wanted, retained = set(), []
         for tensor in inputs:
@@ -101,6 +102,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         engine.run(edges, starts, keep, create_graph, wanted)
         for tensor, remove in retained:
             remove()
+        engine.PASSES.append(tick())
     finally:
         modes.GRAD.set(previous)
 

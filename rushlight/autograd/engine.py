@@ -4,6 +4,7 @@ A node is always newer than what it depends on, so descending age is a topologic
 dependency counts.  This is the only place that sums gradients.  It never writes into a buffer that it does not own.
 Callers: `backward` and `grad` in autograd/api.py.  Read `run` first.
 """
+from collections import deque
 from operator import attrgetter
 from threading import Lock
 
@@ -14,6 +15,7 @@ from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, user_frame
 from .node import Freed, deliver, state
 
 age = attrgetter("seq")
+PASSES: deque[int] = deque(maxlen=4096)  # when each `backward()` ended, on the nodes' clock: diagnostics.leaks tells steps by them
 
 
 def reachable(roots):

@@ -55,7 +55,7 @@ def find_line(places: list[Place], word: str, attribute: bool, filled: bool) -> 
 def attribute_nodes(tree: ast.AST, owner: types.CodeType | type | None) -> Iterator[ast.AST]:
     """Where an attribute may be filled: the body of its class, or all of a file but its classes, whose attributes are others'."""
     if isinstance(owner, type):
-        own = class_of(tree, owner.__name__)
+        own = class_of(tree, owner.__qualname__.replace(".<locals>", "").split("."))
         yield from ast.walk(own) if own is not None else ()
         return
     stack = [tree]
@@ -65,8 +65,14 @@ def attribute_nodes(tree: ast.AST, owner: types.CodeType | type | None) -> Itera
         stack.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.ClassDef))
 
 
-def class_of(tree: ast.AST, name: str) -> ast.AST | None:
-    return next((node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name), None)
+def class_of(tree: ast.AST, path: list[str]) -> ast.AST | None:
+    """The class at the end of these names of functions and classes; the last of several, as in a running program."""
+    for name in path:
+        found = [node for node in own_nodes(tree) if getattr(node, "name", None) == name and isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+        if not found:
+            return None
+        tree = found[-1]
+    return tree
 
 
 def scope_of(tree: ast.AST, owner: types.CodeType | type | None) -> ast.AST:

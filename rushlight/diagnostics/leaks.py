@@ -1,7 +1,8 @@
 """Graphs that outlive their step: `leaks()` now, `track_graphs()` around a loop.
 
 The oldest memory complaint of define-by-run: a list of losses, or a running total, keeps the graphs of all steps. A node's age
-tells the step that recorded it, so what one holder keeps from several steps, and more of it each time, is a leak. Read `held_graphs`.
+tells the step that recorded it, so what one holder keeps from several steps, and more of it each time, is a leak; so is one tensor
+whose graph several `backward()` calls have gone by, which a graph made within a step never is, however deep. Read `held_graphs`.
 """
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ import warnings
 from bisect import bisect
 from typing import Any
 
+from ..autograd.engine import PASSES
+from ..autograd.node import Node
 from ..tensor import Tensor, tick
 from .holders import Holder, find_holders
 from .live import HeldGraphs, graph_nodes, held_bytes, live_tensors, start_of
@@ -24,19 +27,41 @@ class GraphsHeldWarning(UserWarning):
 
 
 class LeakReport(list):
-    """HeldGraphs that grow from step to step, largest first; empty, and so false, when all is well. `str()` is for people."""
+    """HeldGraphs that grow from step to step, largest first; empty, and so false, when all is well. `str()` is for people.
+
+    tensors, nodes: how many with a history, and how many recorded ops under them, were alive and looked at.
+    """
+
+    tensors = nodes = 0
+
+    def growing(self) -> LeakReport:
+        """The entries that grow."""
+        report = LeakReport(entry for entry in self if entry.growing)
+        report.tensors, report.nodes = self.tensors, self.nodes
+        return report
 
     def __str__(self) -> str:
         if not self:
-            return "no recorded graph is kept from step to step"
+            return (f"no recorded graph is kept from step to step (looked at {self.tensors:,} live tensors with a history, {self.nodes:,} nodes; "
+                    "a step ends with each backward())")
         held = "\n".join(f"  {entry}" for entry in self)
         return f"recorded graphs are kept from step to step:\n{held}\n  {REMEDY}"
 
     __repr__ = __str__
 
 
-def held_graphs(marks: list[int], since: int = 0) -> list[HeldGraphs]:
-    """What each holder keeps of the graphs recorded after `since`; `marks` are the ages at which steps ended."""
+def steps_of(nodes: set[Node], marks: list[int]) -> int:
+    """In how many steps the nodes were recorded; what follows the last end of a step is of that step."""
+    steps = {bisect(marks, node.seq) for node in nodes}
+    return max(min(len(steps), len(marks) - min(steps, default=0)), 1)
+
+
+def held_graphs(marks: list[int], since: int = 0, passes: list[int] | None = None) -> LeakReport:
+    """What each holder keeps of the graphs recorded after `since`, growing or not.
+
+    marks: the ages at which steps ended; passes: those at which backward passes did, where these are others.
+    """
+    passes = passes or []
     tensors = [tensor for tensor in live_tensors() if start_of(tensor).seq > since]
     holders = find_holders(tensors, {id(tensors)})
     groups: dict[tuple, tuple[Holder, list[Tensor]]] = {}
@@ -46,11 +71,12 @@ def held_graphs(marks: list[int], since: int = 0) -> list[HeldGraphs]:
     found = []
     for key, (holder, members) in groups.items():
         nodes = {node for node in graph_nodes(members) if node.seq > since}
-        steps = min(len({bisect(marks, node.seq) for node in nodes}), max(len(marks), 1))  # what follows the last backward is of its step
-        found.append(HeldGraphs(str(holder), holder.place, holder.line, len(members), count_apart(members), len(nodes),
-                                held_bytes(nodes), steps, key=key))
-    del tensors, groups
-    return sorted(found, key=lambda entry: (-entry.bytes, entry.holder))
+        newest = {node for node in graph_nodes([max(members, key=lambda t: start_of(t).seq)]) if node.seq > since}
+        found.append(HeldGraphs(str(holder), holder.place, holder.line, len(members), count_apart(members), len(nodes), held_bytes(nodes),
+                                max(steps_of(nodes, marks), steps_of(nodes, passes)), steps_of(newest, passes), key=key))
+    report = LeakReport(sorted(found, key=lambda entry: (-entry.bytes, entry.holder)))
+    report.tensors, report.nodes = len(tensors), len(graph_nodes(tensors))
+    return report
 
 
 def count_apart(tensors: list[Tensor]) -> int:
@@ -75,7 +101,9 @@ def leaks() -> LeakReport:
     """Find recorded graphs that are kept alive from step to step, and who keeps them.
 
     Call it once a step, or once an epoch: what a holder keeps from before the previous call, and more of it than then,
-    is reported. The first call reports containers with three or more graphs that have nothing in common.
+    is reported. The first call reports containers with three or more graphs that have nothing in common, and tensors whose graph
+    three or more `backward()` calls have gone by: running totals, a hidden state that is never detached. In a loop without
+    `backward()` a total is told from a graph of one step only by calling `leaks()` in the loop.
     It looks at live objects when called and costs nothing otherwise; a call takes tenths of a second in a large process.
 
     Returns:
@@ -91,14 +119,15 @@ def leaks() -> LeakReport:
     >>> [entry for entry in torch.diagnostics.leaks() if "history" in entry.holder]
     []
     """
-    held = held_graphs(_Calls.marks)
+    _Calls.marks = [*_Calls.marks[-999:], tick()]
+    held = held_graphs(_Calls.marks, passes=list(PASSES))
     seen = _Calls.before
     for entry in held:
         old = seen.get(entry.key)
-        entry.growing = entry.steps > 1 and old is not None and entry.nodes > old or entry.graphs >= ENOUGH and old != entry.nodes
+        grown = old is not None and entry.nodes > old
+        entry.growing = entry.steps > 1 and grown or max(entry.graphs, entry.spans) >= ENOUGH and old != entry.nodes
     _Calls.before = {entry.key: entry.nodes for entry in held}
-    _Calls.marks = [*_Calls.marks[-999:], tick()]
-    return LeakReport(entry for entry in held if entry.growing)
+    return held.growing()
 
 
 class GraphTracker:
@@ -125,7 +154,7 @@ class GraphTracker:
         for entry in held:
             stepless = not self.marks and entry.graphs >= ENOUGH
             entry.growing = stepless or entry.steps >= ENOUGH and entry.steps > before.get(entry.key, 0)
-        self.report = LeakReport(entry for entry in held if entry.growing)
+        self.report = held.growing()
         return self.report
 
 

@@ -22,7 +22,8 @@ class HeldGraphs:
 
     `holder` says what it is ("list 'losses'"), `place` where that name lives ("variable of train"), `line` where it was
     filled ("train.py:31: losses.append(loss)"); `nodes` and `bytes` count what all its graphs hold together, a shared node once;
-    `steps` is how many steps these nodes were recorded in, and `growing` whether that number rises.
+    `steps` is how many steps these nodes were recorded in, `spans` how many the graph of its newest tensor alone was, as a running
+    total's, and `growing` whether that number rises.
     """
 
     holder: str
@@ -33,6 +34,7 @@ class HeldGraphs:
     nodes: int
     bytes: int
     steps: int = 1
+    spans: int = 1
     growing: bool = False
     key: tuple = field(default=(), repr=False)
 

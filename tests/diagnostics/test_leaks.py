@@ -159,3 +159,89 @@ def test_looking_keeps_nothing_alive(w):
     del loss
     gc.collect()
     assert reference() is None
+
+
+def found(report, name):
+    return [entry for entry in report if f"'{name}'" in entry.holder]
+
+
+def test_leaks_names_a_running_total_at_its_first_call(w):
+    running_total = 0
+    for _ in range(6):
+        loss = new_loss(w)
+        running_total = running_total + loss
+        loss.backward(retain_graph=True)
+    report = leaks()
+    (entry,) = found(report, "running_total")
+    assert entry.steps == entry.spans == 6 and entry.line.endswith("running_total = running_total + loss")
+    assert not found(report, "loss"), "the graph of the last step alone"
+    text = str(report)
+    assert "running_total" in text and "recorded in 6 steps" in text and ".item()" in text
+
+
+def test_leaks_names_an_attribute_and_a_callers_variable(w):
+    class Meter:
+        total = 0
+
+        def add(self, loss):
+            self.total += loss
+
+    meter, of_the_caller = Meter(), 0
+
+    def look():
+        return leaks()
+
+    for _ in range(5):
+        loss = new_loss(w)
+        loss.backward()
+        meter.add(loss)
+        of_the_caller += loss
+    report = look()
+    (attribute,), (variable,) = found(report, "meter.total"), found(report, "of_the_caller")
+    assert attribute.line.endswith("self.total += loss") and variable.line.endswith("of_the_caller += loss")
+    assert attribute.steps == variable.steps == 5
+
+
+def test_leaks_names_a_hidden_state_that_is_never_detached():
+    weight = torch.eye(3, requires_grad=True)
+    hidden = torch.ones(1, 3)
+    for _ in range(5):
+        hidden = torch.tanh(hidden @ weight)
+        hidden.sum().backward(retain_graph=True)
+    (entry,) = found(leaks(), "hidden")
+    assert entry.spans == 5 and "hidden = torch.tanh(hidden @ weight)" in entry.line
+    del entry
+    cut = torch.ones(1, 3)
+    for _ in range(5):
+        cut = torch.tanh(cut.detach() @ weight)
+        cut.sum().backward()
+    assert not found(leaks(), "cut")
+
+
+def test_leaks_is_silent_on_one_deep_graph_of_the_present_step(w):
+    encoder = nn.Linear(4, 4)
+    for _ in range(4):
+        state = torch.ones(1, 4)
+        for _ in range(50):  # a sequence unrolled inside the step
+            state = torch.tanh(encoder(state))
+        several = 0
+        for _ in range(4):  # a sum of losses inside the step
+            several = several + state.sum()
+        several.backward()
+    shared = encoder(torch.ones(1, 4))
+    for _ in range(4):  # several heads on one trunk, each with its own backward
+        head = shared.exp().sum()
+        head.backward(retain_graph=True)
+    report = leaks()
+    assert not [name for name in ("state", "several", "shared", "head") if found(report, name)], report
+
+
+def test_the_text_of_nothing_says_what_was_looked_at():
+    text = str(track_nothing())
+    assert text.startswith("no recorded graph is kept from step to step (looked at ") and "each backward()" in text
+
+
+def track_nothing():
+    with track_graphs(warn=False) as tracker:
+        pass
+    return tracker.report
