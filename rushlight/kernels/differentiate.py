@@ -368,7 +368,7 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
     outputs = [env[node] for node in nodes]
     if any(type(output) is not Symbol for output in outputs):
         raise Unsupported("an output that is no tensor")
-    if any(isinstance(output.array, Source) for output in outputs) or len({o.array for o in outputs}) != len(outputs) or overlapping(nodes):
+    if any(isinstance(output.array, Source) for output in outputs) or len({o.array for o in outputs}) != len(outputs) or overlapping(nodes, placeholders):
         raise Unsupported("an output that shares memory")
     wanted = [symbol for node, symbol in inputs if getattr(examples[node], "_requires_grad", False)]
     differentiable = [output.array._dtype.is_floating_point and required(node) for node, output in zip(nodes, outputs)]

@@ -20,7 +20,14 @@ def sum_dtype(input: Array, dtype: Any) -> str:
 @rule("sum", "_sum")
 def sum(make: Maker, input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Array:
     only(out=out)
-    return make.reduce("sum", input, dim, keepdim, sum_dtype(input, dtype))
+    return summed(make, input, dim, keepdim, sum_dtype(input, dtype))
+
+
+def summed(make: Maker, input: Array, dim: Any, keepdim: bool, dtype: str) -> Array:
+    """A sum as eager has it: it starts at +0.0, so that -0.0 alone sums to +0.0 as well, where there is nothing to loop over."""
+    result = make.reduce("sum", input, dim, keepdim, dtype)
+    alone = is_float(result) and (not input.ndim or builtins.all(same(input.shape[d], 1) for d in make.dims(input, dim)))
+    return make.point("add", result, 0.0) if alone else result
 
 
 @rule("prod")
@@ -36,8 +43,8 @@ def count(make: Maker, input: Array, dim: Any) -> int:
 def mean(make: Maker, input: Array, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: None = None) -> Array:
     only(out=out)
     input = make.cast(input, dtype_name(dtype)) if dtype is not None else input
-    total = make.reduce("sum", floating(make, input), dim, keepdim)
-    return make.float_point("div", total, count(make, input, dim))
+    input = floating(make, input)
+    return make.float_point("div", summed(make, input, dim, keepdim, input.dtype), count(make, input, dim))
 
 
 @rule("sum_to_size")
@@ -51,7 +58,7 @@ def sum_to_size(make: Maker, input: Array, *size: Any) -> Array:
     kept = [at + extra for at, n in enumerate(shape) if not same(n, input.shape[at + extra])]
     if builtins.any(shape[d - extra] != 1 for d in kept):
         raise Unsupported("a shape that does not fit")
-    return make.reshape(make.reduce("sum", input, (*range(extra), *kept)), shape)
+    return make.reshape(summed(make, input, (*range(extra), *kept), False, input.dtype), shape)
 
 
 @rule("amax")

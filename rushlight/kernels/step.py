@@ -407,6 +407,8 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
             raise Unsupported("a result that is no tensor, or a view of what was written since")
         at = sources.get(recorder.present.get(id(symbol), symbol.array))
         if at is not None:
+            if not is_input(node):
+                raise Unsupported("a result that is a view of an input")
             picks.append(("input", at, None, False))
             continue
         if isinstance(symbol.array, Source):
@@ -419,7 +421,10 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
             outputs.append(symbol.array)
             picks.append(("output", outputs.index(symbol.array), dtypes.BY_NAME[symbol.array.dtype], live))
         else:
-            same = any(target_name(n.target) == "detach" for n in nodes if env[n].array is symbol.array)
+            alike = [n for n in nodes if n is not node and env[n].array is symbol.array]
+            same = any(target_name(n.target) == "detach" for n in (node, *alike))
+            if not same and any(shares(n, node) for n in alike):
+                raise Unsupported("a result that is a view of another")
             picks.append(("output" if same else "copy", outputs.index(symbol.array), dtypes.BY_NAME[symbol.array.dtype], live))
     share_nothing(graph, fresh, env)
     into: dict[int, str] = {}
@@ -441,6 +446,13 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
     return runner(module, native, [(numbers.get(node, -1), recorder.constants.get(node)) for node, _ in inputs], [i for i, _ in chosen],
                   copies, [i for i, _ in written], [(kind, at if kind == "input" else place[at], dtype, live) for kind, at, dtype, live in picks],
                   type(result), [i for i, (node, _) in enumerate(inputs) if known_number(recorder, node)], evaluator)
+
+
+def is_input(node: GraphNode) -> bool:
+    """Whether a result that has an input's value is the input itself, perhaps written into, and no other tensor over its memory."""
+    while node.op.startswith("call") and writes(node) is not None:
+        node = node.all_input_nodes[0]
+    return not node.op.startswith("call")
 
 
 def share_nothing(graph: Any, fresh: list[GraphNode], env: dict) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.graph import Graph, GraphModule
 from rushlight.kernels import llvm, lower
 from rushlight.kernels.rules import RULES
 from rushlight.ops import functional
@@ -110,3 +111,15 @@ def test_first_place_of_an_extremum(name, dim, keepdim):
 def test_place_of_integers():
     x = RNG.integers(-9, 9, (5, 8))
     assert np.array_equal(compiled(lambda make, a: RULES["argmax"](make, a, 1), x).call(x)[0], x.argmax(1))
+
+
+@pytest.mark.parametrize("shape,dim", [((), None), ((), 0), ((1,), 0), ((1, 4), 0), ((4, 1, 3), 1), ((1, 1), None), ((5,), 0), ((2, 3), 1)])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_sum_of_negative_zeros(name, shape, dim):
+    """It is +0.0, where it is a sum of one as well: `atan2` tells the two apart."""
+    graph = Graph()
+    nodes = graph.placeholder("x"), graph.placeholder("y")
+    graph.output((graph.call_function(torch.atan2, (graph.call_method(name, (nodes[0], dim)), nodes[1])),))
+    given = torch.full(shape, -0.0), torch.tensor(-1.0)
+    [angle] = lower(GraphModule({}, graph), list(given))(*given)
+    assert (angle > 3).all()

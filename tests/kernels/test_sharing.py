@@ -58,6 +58,59 @@ def test_a_write_into_one_result_shows_in_the_others(function, gradient):
     assert all(torch.allclose(torch.tensor(one), torch.tensor(two)) for one, two in zip(*found))
 
 
+def written_and_viewed(x, y):
+    y.add_(1)
+    return y, y.view(-1), y.view(1, 2)
+
+
+def history_beside_a_write(x, y):
+    z = x * 2
+    y.add_(1)
+    return z, y, y.view(-1).unsqueeze(0)
+
+
+def view_before_a_write(x, y):
+    w = y.view(-1)
+    y.add_(1)
+    return w, y
+
+
+def written_twice(x, y):
+    w = y.add_(1)
+    return w, y, w.mul_(2), w.view_as(w)
+
+
+def view_of_a_result_beside_a_write(x, y):
+    z = x * 2
+    y.add_(1)
+    return z, z.view(-1), y
+
+
+def detached_beside_a_write(x, y):
+    y.add_(1)
+    return y, y.detach(), y.contiguous(), y.float()
+
+
+def write_into_a_result(x, y):
+    z = x * 2
+    z.add_(1)
+    return z, z.view(-1), z[:1]
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+@pytest.mark.parametrize("function", [written_and_viewed, history_beside_a_write, view_before_a_write, written_twice,
+                                      view_of_a_result_beside_a_write, detached_beside_a_write, write_into_a_result], ids=lambda f: f.__name__)
+def test_results_are_the_same_objects_over_the_same_memory(function, gradient):
+    """A view has its own object, and its base's memory, also where the graph writes into an input."""
+    found = []
+    for run in (function, torch.compile(function)):
+        given = torch.tensor([0.5, 1.0], requires_grad=gradient), torch.tensor([2.0, 3.0])
+        seen = [*given, *run(*given)]
+        found.append([[one is two for one in seen for two in seen], [one.data_ptr() == two.data_ptr() for one in seen for two in seen],
+                      [one.requires_grad for one in seen], [one.tolist() for one in seen]])
+    assert found[0] == found[1]
+
+
 def test_overlapping():
     def look(module, examples):
         node = {node.name: node for node in module.graph.nodes}
