@@ -13,19 +13,10 @@ from .comparison import lerp, where
 from .dispatch import result_type_of, write_out
 from .extrema import check_not_empty, picker, refuse_complex, share_evenly
 from .gathering import gather, taken
+from .ordering import order, top_places
 from .record import composite, primitive
 from .rounding import ceil, floor
 from .view import _permute, reshape, unsqueeze
-
-
-def order(array, dim, descending):
-    """The stable argsort along a dim."""
-    if not array.ndim:
-        return np.zeros((), np.int64)
-    if not descending:
-        return array.argsort(dim, kind="stable")
-    back = (slice(None),) * (dim % array.ndim) + (slice(None, None, -1),)
-    return array.shape[dim] - 1 - array[back].argsort(dim, kind="stable")[back]
 
 
 @primitive(dtype=dtypes.int64, where="", family="sort")
@@ -94,17 +85,7 @@ def msort(input, *, out=None):
 
 @primitive(dtype=dtypes.int64, where="", family="sort")
 def _top_places(input, k, dim, largest):
-    if not input.ndim:
-        return np.zeros((), np.int64)
-    size = input.shape[dim]
-    values = input.swapaxes(dim, -1)
-    if 0 < k < size // 4 and size > 256:
-        places = np.argpartition(values, size - k if largest else k - 1, -1)
-        places = np.sort(places[..., size - k:] if largest else places[..., :k], -1)
-        places = taken(places, order(taken(values, places, -1), -1, largest), -1)
-    else:
-        places = order(values, -1, largest)[..., :k]
-    return np.ascontiguousarray(places.swapaxes(-1, dim))
+    return top_places(input, k, dim, largest)
 
 
 @composite("torch method out")
