@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
-from .autograd.profiler import EventList, record_function
+from .autograd.profiler import EventList, record_function, warn_unmeasured
 from .autograd.profiler import profile as Window
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities", "tensorboard_trace_handler"]
@@ -95,8 +95,8 @@ class profile:
                  with_flops: bool = False, with_modules: bool = False, experimental_config: Any = None, acc_events: bool = False) -> None:
         self.schedule = schedule or always
         self.on_trace_ready, self.acc_events, self.step_num = on_trace_ready, acc_events, 0
-        self.options = dict(record_shapes=record_shapes, profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops,
-                            with_modules=with_modules)
+        warn_unmeasured(dict(profile_memory=profile_memory, with_stack=with_stack, with_flops=with_flops, with_modules=with_modules), 2)
+        self.record_shapes = record_shapes
         self.window: Any = None
         self.recording = False
         self.kept = EventList()
@@ -134,7 +134,7 @@ class profile:
         if action not in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
             return
         if not self.recording:
-            self.window, self.recording = Window(**self.options), True
+            self.window, self.recording = Window(record_shapes=self.record_shapes), True
             self.window.__enter__()
         if self.schedule is not always:
             self.label = record_function(f"ProfilerStep#{self.step_num}")

@@ -20,6 +20,7 @@ SECOND_BACKWARD = ("Trying to backward through the graph a second time (or direc
 
 
 presenters = {}  # kind of record -> how its nodes show their edges; filled by the row above (ops/presented.py)
+records = {}  # name -> record of an op that is loaded; filled by ops/record.py, read by the profiler
 
 
 class Rare:

@@ -7,6 +7,7 @@ microsecond an op, so the times of tiny ops are too long by that. Events of thre
 import contextlib
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -14,11 +15,35 @@ import warnings
 from collections import namedtuple
 
 from ..tensor import Tensor
-from .node import Node
+from .node import Node, records
 
 OP_FILE = "<rushlight op "
 BACKWARD = {"propagate", "apply", "apply_graph"}  # the methods by which the engine runs a node
+# What PyTorch calls an op whose node has another name than the op: a product that ends in a view, a step of one of its ops.
+PARTS = {"_linear_batch": "addmm", "_bmm_batch": "bmm", "_batch_statistics": "var_mean", "_cast": "_to_copy", "_copied": "copy_",
+         "_order": "argsort", "logsigmoid": "log_sigmoid", "_entropy": "mul", "_length": "linalg_vector_norm", "_max_indices": "max_pool2d_with_indices", "_unsafe_view": "_unsafe_view",
+         "_fft_c2c": "_fft_c2c", "_fft_r2c": "_fft_r2c", "_fft_c2r": "_fft_c2r", "_prelu": "_prelu_kernel", "conj_physical": "conj_physical"}
 Interval = namedtuple("Interval", "start end")  # microseconds since the profile began
+
+
+def aten_name(name):
+    """PyTorch's name of an op, told by the name of its node where that is given: `_sum_all` with SumBackward0 is aten::sum."""
+    public = name.lstrip("_")
+    record = records.get(name)
+    node = getattr(record, "node_name", None)
+    if name in PARTS:
+        public = PARTS[name]
+    elif isinstance(node, str) and node != "NotImplemented" and node.replace("Backward0", "").lower() != public.replace("_", ""):
+        stem = re.sub(r"Backward(s|\d*)$", "", node)
+        public = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", stem).lower()
+    return "aten::" + public
+
+
+def warn_unmeasured(asked, stacklevel):
+    """Say which of the options (name -> value) that were asked for are not measured, at the line `stacklevel` frames up."""
+    for name, value in asked.items():
+        if value:
+            warnings.warn(f"profile: {name}=True is not measured here; the profile holds times, counts and shapes", stacklevel=stacklevel + 1)
 
 
 class Stack(threading.local):
@@ -34,7 +59,7 @@ class Recorder:
     current = None
 
     def __init__(self, shapes):
-        self.shapes, self.events, self.stack = shapes, [], Stack()
+        self.shapes, self.events, self.stack, self.names = shapes, [], Stack(), {}
         self.began = time.perf_counter_ns()
 
     def start(self):
@@ -58,10 +83,16 @@ class Recorder:
         if backward and not isinstance(values.get(code.co_varnames[0]), Node):
             return
         if event == "call":
-            name = values[code.co_varnames[0]].name() if backward else "aten::" + code.co_name.split("__")[0].lstrip("_")
+            name = values[code.co_varnames[0]].name() if backward else self.name_of(code)
             self.open(name, [list(value.shape) for value in values.values() if isinstance(value, Tensor)] if self.shapes else [])
         elif event == "return":
             self.close()
+
+    def name_of(self, code):
+        name = self.names.get(code)
+        if name is None:
+            name = self.names[code] = aten_name(re.split(r"(?<=[^_])__", code.co_name)[0])
+        return name
 
     def open(self, name, shapes=()):
         event = FunctionEvent(name, shapes, threading.get_ident(), self.stack.open[-1] if self.stack.open else None)
@@ -236,9 +267,7 @@ class profile:
 
     def __init__(self, enabled=True, *, use_cpu=True, use_device=None, record_shapes=False, with_flops=False, profile_memory=False, with_stack=False,
                  with_modules=False, use_kineto=False, **other):
-        for name, asked in dict(with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules).items():
-            if asked:
-                warnings.warn(f"profile: {name}=True is not measured here; the profile holds times, counts and shapes", stacklevel=2)
+        warn_unmeasured(dict(with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules), 2)
         self.enabled, self.record_shapes, self.recorder = enabled, record_shapes, None
 
     def __enter__(self):

@@ -17,7 +17,7 @@ Rules may use operators, `.shape`, `.ndim`, indexing with slices, and ops called
 """
 import types
 
-from ..autograd.node import deliver, presenters
+from ..autograd.node import deliver, presenters, records
 from ..tensor import OutputEdge, Parameter, Tensor, asarray
 from . import generate, late, presented
 
@@ -125,7 +125,7 @@ def enter(record, raw):
         raise TypeError(f"two ops are named {record.name}")
     if record.kind == "op":
         record.function = generate.stub(record)
-    REGISTRY[record.name] = record
+    REGISTRY[record.name] = records[record.name] = record
     inner = record.kind == "composite" and not record.where and not record.function.__closure__
     function = rebind(record.function, OPS) if inner else record.function
     if record.name not in PYTHON:

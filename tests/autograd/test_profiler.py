@@ -83,3 +83,29 @@ def test_profiles_do_not_nest_and_unmeasured_options_say_so():
     with pytest.raises(AssertionError, match="Invalid profiler schedule"):
         torch.profiler.schedule(wait=-1, warmup=0, active=1)
     assert ProfilerAction.NONE.value == 0
+
+
+def test_ops_have_pytorchs_names():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.LayerNorm(3))
+    with torch.profiler.profile() as prof:
+        x = torch.ones(4, 2)
+        torch.nn.functional.mse_loss(model(x), torch.ones(4, 3)).backward()
+        x.sum(), x.sum(0), x.mean(1), x.max(), x.double(), x[0], x.exp_()
+        model[0](torch.ones(2, 2, 2))
+        torch.nn.functional.max_pool2d(torch.ones(1, 1, 4, 4), 2)
+        torch.nn.functional.conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2))
+        torch.nn.functional.interpolate(torch.ones(1, 1, 2, 2), scale_factor=2)
+        torch.fft.fft(x)
+    counts = {average.key: average.count for average in prof.key_averages()}
+    assert counts.keys() >= {"aten::" + name for name in (
+        "addmm native_batch_norm native_layer_norm mse_loss sum mean max _to_copy exp max_pool2d_with_indices convolution upsample_nearest2d").split()}
+    assert counts["aten::sum"] >= 2 and counts["aten::native_batch_norm"] == 1
+    assert not [name for name in counts if name.endswith(("_all", "_dims", "_rows", "_statistics"))]
+
+
+@pytest.mark.parametrize("make", [torch.profiler.profile, torch.autograd.profiler.profile])
+def test_what_is_not_measured_is_said_once_at_the_users_line(make):
+    with pytest.warns(UserWarning, match="with_flops=True is not measured") as said:
+        with make(with_flops=True):
+            pass
+    assert [warning.filename for warning in said] == [__file__]
