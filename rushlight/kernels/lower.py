@@ -18,7 +18,18 @@ from ..core import dtypes, modes
 from ..graph import Node, map_nodes
 from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
-from . import llvm, program, rules_contraction, rules_convolution, rules_losses, rules_nn, rules_pool, rules_records, rules_structure  # noqa: F401 (they enter rules)
+from . import (  # noqa: F401 (they enter rules)
+    llvm,
+    program,
+    rules_contraction,
+    rules_convolution,
+    rules_half,
+    rules_losses,
+    rules_nn,
+    rules_pool,
+    rules_records,
+    rules_structure,
+)
 from .arrays import Array, Given, Source, contiguous
 from .checks import Checks, has_open
 from .differentiate import differentiate

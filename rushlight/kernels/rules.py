@@ -162,7 +162,7 @@ RULES["sign"] = same("sign")
 def absolute(make: Maker, input: Array) -> Array:
     if input.dtype == "bool":
         raise Unsupported("abs of bool is an error")
-    return make.point("abs", input)
+    return copied(make, input) if input.dtype.startswith("uint") else make.point("abs", input)
 
 
 @rule("relu", "_relu")

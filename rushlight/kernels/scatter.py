@@ -8,7 +8,7 @@ for any number of threads.  Index -1 leaves a row out; any other index out of ra
 import math
 
 from . import scalars
-from .arrays import External, Source
+from .arrays import External, Source, contiguous
 from .externals import EMIT, Emitted, shared_code
 from .ir import Module, Type, Value
 from .matmul import placed
@@ -52,11 +52,12 @@ def emit_add_rows(module: Module, name: str, array: External, sources: list[Sour
                 target = f.address(to, place * width, element)
                 lanes = bits // (8 * size)
                 vector = Type(element, lanes)
-                whole = low + ((high - low) & -lanes)
+                step = grad.strides[1]  # 0 where the gradient is one value for the whole row, as that of a sum
+                whole = low + ((high - low) & -lanes) if step == 1 else low
 
                 def one(j: Value, type: Type) -> None:
                     at = f.address(target, j, element)
-                    f.store(f.load(type, at, size) + f.load(type, f.address(source, j, element), size), at, size)
+                    f.store(f.load(type, at, size) + f.load(type, f.address(source, j * step, element), size), at, size)
 
                 f.loop(low, whole, lanes, lambda j: one(j, vector))
                 f.loop(whole, high, 1, lambda j: one(j, kind))
@@ -76,6 +77,7 @@ def emit_add_rows(module: Module, name: str, array: External, sources: list[Sour
 def emit_join(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
     """Parts of one shape, copied side by side along a dim."""
     (dim,) = array.parameters
+    assert all(source.strides == contiguous(source.shape) for source in sources), "the parts of a join lie in rows (rules_structure.stored)"
     count, size = len(sources), scalars.SIZE[array.dtype]
     rows, width = math.prod(sources[0].shape[:dim]), math.prod(sources[0].shape[dim:])
     module.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")

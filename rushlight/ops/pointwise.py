@@ -177,6 +177,7 @@ def remainder_kernel(input, other):
             check_integer_division(input, other)
         if other.dtype.kind == "i":
             return np.where(other == -1, 0, np.remainder(input, np.where(other == -1, 1, other))).astype(input.dtype)
+        return np.remainder(input, other)
     result = np.asarray(np.remainder(input, other))
     if not result.all():  # PyTorch's zeros have the sign of input
         np.copyto(result, np.copysign(result, input), where=result == 0)
