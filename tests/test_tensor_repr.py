@@ -3,6 +3,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import rushlight
 from rushlight import tensor_repr
 from rushlight.core import dtypes, modes
 from rushlight.tensor import Parameter, wrap
@@ -265,3 +266,8 @@ def test_equals_pytorch():
             assert format_tensor(wrap(array)) == expected
         compared += 1
     assert compared > 700
+
+
+def test_huge_expanded_tensors_are_shown_without_being_made():
+    assert repr(rushlight.zeros(1).expand(2 ** 40)) == "tensor([0., 0., 0.,  ..., 0., 0., 0.])"
+    assert repr(rushlight.zeros(1, 1).expand(100_000, 100_000)).count("...") == 6 + 1
