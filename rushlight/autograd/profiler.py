@@ -21,7 +21,8 @@ OP_FILE = "<rushlight op "
 BACKWARD = {"propagate", "apply", "apply_graph"}  # the methods by which the engine runs a node
 # What PyTorch calls an op whose node has another name than the op: a product that ends in a view, a step of one of its ops.
 PARTS = {"_linear_batch": "addmm", "_bmm_batch": "bmm", "_batch_statistics": "var_mean", "_cast": "_to_copy", "_copied": "copy_",
-         "_order": "argsort", "logsigmoid": "log_sigmoid", "_entropy": "mul", "_length": "linalg_vector_norm", "_max_indices": "max_pool2d_with_indices", "_unsafe_view": "_unsafe_view",
+         "_order": "argsort", "logsigmoid": "log_sigmoid", "_entropy": "mul", "_length": "linalg_vector_norm",
+         "_max_indices": "max_pool2d_with_indices", "_unsafe_view": "_unsafe_view",
          "_fft_c2c": "_fft_c2c", "_fft_r2c": "_fft_r2c", "_fft_c2r": "_fft_c2r", "_prelu": "_prelu_kernel", "conj_physical": "conj_physical"}
 Interval = namedtuple("Interval", "start end")  # microseconds since the profile began
 

@@ -9,6 +9,7 @@ from ..nn.module import Module
 from .dispatch import Compiled, everything
 from .module import OptimizedModule
 from .native import compile_native, compile_tuned
+from .options import wants_tuning
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 backends: dict[str, Callable] = {}
@@ -53,7 +54,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         dynamic: True makes sizes symbolic at once, False never; None after the first change.
         backend: a name or any callable `(graph_module, example_inputs) -> callable`.
         mode: "max-autotune" measures how matrix products of this size are best cut up, once on each machine; the others are accepted.
-        options: accepted as in PyTorch; excludes `mode`.
+        options: {"max_autotune": True} is the mode of that name; other options of PyTorch's compiler are accepted and change nothing,
+            unknown ones raise RuntimeError (options.py lists them). Excludes `mode`.
         disable: return `model` as it is.
 
     >>> import rushlight as torch
@@ -68,13 +70,16 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    tuned = mode is not None and mode.startswith("max-autotune")
+    if options is not None and backend == "inductor":  # another backend's options are its own
+        tuned = wants_tuning(options)
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
                                  disable=disable)
     if disable:
         return model
     chosen = find_backend(backend)
-    if mode is not None and mode.startswith("max-autotune") and chosen is compile_native:
+    if tuned and chosen is compile_native:
         chosen = compile_tuned
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return compile_module(model, chosen, fullgraph, dynamic)

@@ -33,6 +33,12 @@ def save(m: Any, f: Any, _extra_files: dict | None = None) -> None:
 
     Raises RuntimeError for scripted code that a file has no place for; the text names the line.
     """
+    deprecated("torch.jit.save", "`torch.export`")
+    write(m, f, _extra_files)
+
+
+def write(m: Any, f: Any, _extra_files: dict | None = None) -> None:
+    """`save` without its warning, which the methods `save` of scripts do not give."""
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise RuntimeError(f"jit.save expects what jit.trace or jit.script returned, got a {type(m).__name__}")
     extra = {archive.EXTRA + name: content for name, content in (_extra_files or {}).items()}
@@ -56,7 +62,7 @@ def save(m: Any, f: Any, _extra_files: dict | None = None) -> None:
         write_archive(f, records)
 
 
-SAVERS["save"] = save
+SAVERS["save"] = write
 
 
 def script_records(m: Any) -> list[tuple]:
@@ -139,7 +145,7 @@ def load(f: Any, map_location: Any = None, _extra_files: dict | None = None, _re
 
     Raises FormatError for a file that is damaged, hostile or of another kind.
     """
-    deprecated("torch.jit.load")
+    deprecated("torch.jit.load", "`torch.export`")
     if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
         raise ValueError(f"The provided filename {f} does not exist")
     with Source(f) as source:

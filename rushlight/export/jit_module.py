@@ -12,9 +12,9 @@ from .signature import InputKind
 scripting = threading.local()
 
 
-def deprecated(name: str, stacklevel: int = 3) -> None:
-    """The departing path says where to go."""
-    warnings.warn(f"`{name}` is deprecated. Please switch to `torch.compile` or `torch.export`.", DeprecationWarning, stacklevel=stacklevel + 1)
+def deprecated(name: str, better: str = "`torch.compile` or `torch.export`") -> None:
+    """The departing path says where to go, at the line that called the function which calls this."""
+    warnings.warn(f"`{name}` is deprecated. Please switch to {better}.", DeprecationWarning, stacklevel=3)
 
 
 class ScriptModule(Module):

@@ -236,7 +236,7 @@ def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_tra
     >>> double(torch.tensor([3.0]))
     tensor([6.])
     """
-    deprecated("torch.jit.trace", stacklevel=3)
+    deprecated("torch.jit.trace")
     if isinstance(func, (TracedFunction, TracedModule)):
         return func
     if example_kwarg_inputs is not None:
@@ -261,7 +261,7 @@ def trace(func: Any, example_inputs: Any = None, optimize: Any = None, check_tra
 
 def trace_module_methods(mod: Any, inputs: dict, optimize: Any = None, check_trace: bool = True, strict: bool = True, **options: Any) -> Any:
     """`jit.trace_module`: trace methods by name."""
-    deprecated("torch.jit.trace_module", stacklevel=3)
+    deprecated("torch.jit.trace_module")
     programs = {}
     for name, given in inputs.items():
         args = given if isinstance(given, tuple) else (given,)
@@ -288,10 +288,10 @@ def compare(made: Any, func: Any, args: tuple, kwargs: dict, tolerance: float) -
             if drawn:
                 shown = "".join(f"\n\t{node.format_node()}" for node in drawn)
                 warnings.warn(f"Trace had nondeterministic nodes. Did you forget call .eval() on your model? Nodes:{shown}\nThis may cause errors in trace "
-                              "checking. To disable trace checking, pass check_trace=False to torch.jit.trace()", TracerWarning, stacklevel=4)
+                              "checking. To disable trace checking, pass check_trace=False to torch.jit.trace()", TracerWarning, stacklevel=3)
                 drawn = []
             warnings.warn(f"Output nr {number}. of the traced function does not match the corresponding output of the Python function.",
-                          TracerWarning, stacklevel=4)
+                          TracerWarning, stacklevel=3)
 
 
 def draws(node: Any) -> bool:

@@ -71,6 +71,20 @@ def test_deprecation():
         jit.script(control)
 
 
+def test_warnings_name_the_users_line():
+    file = io.BytesIO()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        jit.trace(lambda x: [x + 1], torch.ones(1))
+        jit.trace(lambda x: x + torch.rand(1), torch.ones(1))
+        jit.trace_module(nn.Linear(2, 2), {"forward": torch.ones(1, 2)})
+        jit.save(jit.script(control), file)
+        file.seek(0)
+        jit.load(file)
+    assert len(said) >= 8
+    assert {warning.filename for warning in said} == {__file__}, [str(warning) for warning in said if warning.filename != __file__]
+
+
 # -- script --------------------------------------------------------------------------------------------------------------
 
 
