@@ -15,17 +15,35 @@ from .record import composite, primitive
 from .view import _slice
 
 
+WIDE = 256  # elements of a slice that are worth a call of NumPy
+
+
+def accumulated(ufunc, array, dim, backwards=False):
+    """What ufunc.accumulate gives along a dim, or from its end; in C's order."""
+    if not array.ndim:
+        return array.copy()
+    result = np.empty(array.shape, array.dtype)
+    source, target = (np.flip(array, dim), np.flip(result, dim)) if backwards else (array, result)
+    if dim % array.ndim < array.ndim - 1 and array.shape[dim] and array.size >= WIDE * array.shape[dim]:
+        # Slice by slice: NumPy would go along the dim, a cache line an element (a seventh of the time for 512 x 512).
+        source, target = source.swapaxes(0, dim), target.swapaxes(0, dim)
+        target[0] = source[0]
+        for before, part, out in zip(target, source[1:], target[1:]):
+            ufunc(before, part, out=out)
+    else:
+        ufunc.accumulate(source, dim, dtype=array.dtype, out=target)
+    return result
+
+
 @primitive(grad=dict(input=lambda g, dim: reversed_cumsum(g, dim)), where="", node="CumsumBackward0", family="scan")
 def _cumsum(input, dim):
-    return np.cumsum(input, dim, dtype=input.dtype) if input.ndim else input.copy()
+    return accumulated(np.add, input, dim)
 
 
 @primitive(grad=dict(input=lambda g, dim: _cumsum(g, dim)), where="", family="scan")
 def reversed_cumsum(input, dim):
     """The sum of this element and all behind it, along a dim."""
-    if not input.ndim:
-        return input.copy()
-    return np.flip(np.cumsum(np.flip(input, dim), dim, dtype=input.dtype), dim)
+    return accumulated(np.add, input, dim, True)
 
 
 def running(input, dtype):
@@ -49,7 +67,7 @@ def cumsum(input, dim, *, dtype=None, out=None):
 
 @primitive(grad=dict(input=lambda g, input, out, dim: cumprod_grad(g, input, out, dim)), where="", node="CumprodBackward0", family="scan")
 def _cumprod(input, dim):
-    return np.cumprod(input, dim, dtype=input.dtype) if input.ndim else input.copy()
+    return accumulated(np.multiply, input, dim)
 
 
 @composite("")
