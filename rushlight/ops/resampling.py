@@ -10,11 +10,13 @@ import warnings
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, memory
 from .arguments import whole_numbers
 from .record import composite, primitive
 
-FEW = 4  # taps; beyond, a matrix product is faster than gathering
+FEW = 5  # taps; beyond, a matrix product is faster than gathering
+DENSE = 256  # elements of a row; up to here a matrix product along the last dim is faster than gathering single elements
+CHUNK = 1 << 17  # elements of a result that are worked on at a time, so that they stay in the cache
 
 
 def cubic(x, a):
@@ -85,40 +87,81 @@ def matrix_of(n, o, kind, align_corners, scale, dtype):
     return matrix.astype(dtype)
 
 
+@functools.lru_cache(64)
+def adjoint_taps(n, o, kind, align_corners, scale):
+    """The taps of the adjoint: for each of the `n` inputs which outputs it reaches (n, k), and with which weights (n, k)."""
+    matrix = matrix_of(n, o, kind, align_corners, scale, np.dtype(np.float64)).T
+    row, column = np.nonzero(matrix)
+    found = np.bincount(row, minlength=n)
+    slot = np.arange(row.size) - (np.cumsum(found) - found)[row]
+    indices, weights = np.zeros((n, max(int(found.max(initial=0)), 1)), np.int64), np.zeros((n, max(int(found.max(initial=0)), 1)))
+    indices[row, slot], weights[row, slot] = column, matrix[row, column]
+    return indices, weights
+
+
 def along(array, matrix, axis):
     """The matrix applied along one axis."""
     if axis == array.ndim - 1:
-        return np.matmul(array, matrix.T)
+        rows = array.reshape(-1, array.shape[-1])
+        result = memory.empty((len(rows), len(matrix)), array.dtype)
+        return np.matmul(rows, matrix.T, out=result).reshape(*array.shape[:-1], len(matrix))
     if axis == array.ndim - 2:
         return np.matmul(matrix, array)
     return np.moveaxis(np.tensordot(matrix, array, (1, axis)), 0, axis)
 
 
-def resample_dim(array, axis, o, kind, align_corners, scale):
-    n = array.shape[axis]
+def gathered(array, indices, weights, axis):
+    """The weighted sums of taps along one axis, a chunk of the leading dims at a time."""
+    o, inner = len(indices), math.prod(array.shape[axis + 1:])
+    rows = np.ascontiguousarray(array).reshape(-1, array.shape[axis], inner)
+    result = memory.empty((len(rows), o, inner), array.dtype)
+    length = max(CHUNK // max(o * inner, 1), 1)
+    weights = weights.T.astype(array.dtype)[:, :, None]
+    part = np.empty((min(length, len(rows)), o, inner), array.dtype)
+    for start in range(0, len(rows), length):
+        source, out = rows[start:start + length], result[start:start + length]
+        np.take(source, indices[:, 0], 1, out=out, mode="clip")  # they are in bounds; with "raise" NumPy would write a copy first
+        out *= weights[0]
+        for column in range(1, len(weights)):
+            more = part[:len(source)]
+            np.take(source, indices[:, column], 1, out=more, mode="clip")
+            more *= weights[column]
+            out += more
+    return result.reshape(*array.shape[:axis], o, *array.shape[axis + 1:])
+
+
+def changed(array, axis, how, adjoint):
+    """Resampled along one axis as `how` (n, o, kind, align_corners, scale) says, or the adjoint of that."""
+    n, o, kind, align_corners, scale = how
     if n == o and (kind in ("area", "nearest", "nearest-exact") and not scale or align_corners):
         return array
-    indices, weights = taps_of(n, o, kind, align_corners, scale)
-    if kind.startswith("nearest"):
-        return array.take(indices[:, 0], axis)
-    if indices.shape[1] > FEW:
-        return along(array, matrix_of(n, o, kind, align_corners, scale, array.dtype), axis)
-    shape = (-1,) + (1,) * (array.ndim - 1 - axis)
-    result = None
-    for column in range(indices.shape[1]):
-        part = array.take(indices[:, column], axis)
-        part *= weights[:, column].astype(array.dtype).reshape(shape)
-        result = part if result is None else np.add(result, part, out=result)
-    return result
+    if kind.startswith("nearest") and not adjoint:
+        return array.take(taps_of(*how)[0][:, 0], axis)
+    indices, weights = adjoint_taps(*how) if adjoint else taps_of(*how)
+    if indices.shape[1] > FEW or axis == array.ndim - 1 and array.shape[axis] <= DENSE:
+        matrix = matrix_of(*how, array.dtype)
+        return along(array, matrix.T if adjoint else matrix, axis)
+    return gathered(array, indices, weights, axis)
+
+
+def changed_all(array, hows, adjoint=False):
+    """Every one of the last dims, those first that shrink the most; of equal ones the last dim while arrays are small."""
+    first = array.ndim - len(hows)
+    growth = [how[0] / how[1] if adjoint else how[1] / how[0] for how in hows]
+    for at in sorted(range(len(hows)), key=lambda at: (growth[at], at if adjoint else -at)):
+        array = changed(array, first + at, hows[at], adjoint)
+    return array
+
+
+def hows_of(shape, size, kind, align_corners, scales):
+    return [(n, o, kind, align_corners, scale) for n, o, scale in zip(shape[len(shape) - len(size):], size, scales)]
 
 
 def resampled(input, size, kind, align_corners, scales):
     result = input
     if input.dtype.kind != "f" and not kind.startswith("nearest"):
         result = input.astype(np.float32)
-    for at, o in enumerate(size):
-        axis = input.ndim - len(size) + at
-        result = resample_dim(result, axis, o, kind, align_corners, scales[at])
+    result = changed_all(result, hows_of(input.shape, size, kind, align_corners, scales))
     if result.dtype != input.dtype:
         info = np.iinfo(input.dtype)
         return np.clip(np.rint(result), info.min, info.max).astype(input.dtype)
@@ -126,12 +169,7 @@ def resampled(input, size, kind, align_corners, scales):
 
 
 def resample_adjoint(grad, shape, size, kind, align_corners, scales):
-    result = grad
-    for at, o in enumerate(size):
-        axis = len(shape) - len(size) + at
-        if shape[axis] == o and (kind in ("area", "nearest", "nearest-exact") and not scales[at] or align_corners):
-            continue
-        result = along(result, matrix_of(shape[axis], o, kind, align_corners, scales[at], grad.dtype).T, axis)
+    result = changed_all(np.ascontiguousarray(grad), hows_of(shape, size, kind, align_corners, scales), adjoint=True)
     return np.array(result) if result is grad else np.ascontiguousarray(result)
 
 

@@ -14,7 +14,6 @@ from .powers import logaddexp_kernel
 from .record import composite, primitive
 from .view import _slice
 
-
 WIDE = 256  # elements of a slice that are worth a call of NumPy
 
 
