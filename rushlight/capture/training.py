@@ -14,6 +14,7 @@ from ..core import modes
 from ..nn.module import Module
 from ..ops import zeros_like
 from ..optim.arithmetic import TENSORS
+from ..optim.blocks import fits
 from ..optim.lbfgs import LBFGS
 from ..optim.optimizer import Optimizer, evaluate
 from ..optim.pointwise import PointwiseOptimizer, apply_rule
@@ -127,8 +128,13 @@ def forget_gradients(self: Any, params: Any) -> None:
         self.set_tensor_attribute(param, "grad", None)
 
 
+def layout_of(tensor: Tensor) -> tuple:
+    array = tensor._array
+    return array.shape, array.dtype
+
+
 class Snapshot:
-    """An optimizer's parameters and state tensors as a trace found them."""
+    """An optimizer's parameters and state tensors as a trace found them, and the shapes and dtypes of the latter."""
 
     def __init__(self, optimizer: Any, with_state: bool):
         self.groups = [list(group["params"]) for group in optimizer.param_groups]
@@ -137,9 +143,11 @@ class Snapshot:
         if with_state:
             found = [(param, optimizer.state.get(param)) for params in self.groups for param in params]
             self.states = [(param, state, None if state is None else [*state.values()]) for param, state in found]
+            self.tensors = [value for _, _, values in self.states for value in values or () if isinstance(value, Tensor)]
+            self.layouts = [layout_of(tensor) for tensor in self.tensors]
 
     def __call__(self, optimizer: Any) -> bool:
-        """Whether the optimizer still holds the same objects."""
+        """Whether the optimizer still holds the same objects, and its state is as it was laid out."""
         groups = optimizer.param_groups
         if len(groups) != len(self.groups):
             return False
@@ -156,6 +164,7 @@ class Snapshot:
                     return False
                 if values is not None and not (len(state) == len(values) and all(map(is_, state.values(), values))):
                     return False
+            return [*map(layout_of, self.tensors)] == self.layouts
         return True
 
 
@@ -247,6 +256,9 @@ def optimizer_step(self: Any, args: tuple, kwargs: dict) -> Any:
     if not make_state(optimizer, ready) or not guarded(self, optimizer, True):
         return self.follow(recorded_step, args, kwargs)
     groups = self.value(self.getattr(optimizer, "param_groups"))
+    if not all(fits(optimizer.state[raw].get(key), raw) for at, raw, _, _ in ready
+               for key in optimizer._layout(optimizer.param_groups[at]).slots):
+        raise Break("Optimizer step", "state of another shape or dtype than its parameter, for which the step raises")
     with modes.no_grad():
         for number, (at, raw, param, grad) in enumerate(ready):
             layout = optimizer._layout(optimizer.param_groups[at])

@@ -361,6 +361,9 @@ class Facts:
             for _, own, values in snapshot.states:
                 if values is not None:
                     self.version(own)
+            for tensor, (shape, dtype) in zip(snapshot.tensors, snapshot.layouts):
+                self.held.append(tensor)
+                self.rows.elements(self.rows.load(0, id(tensor) + self.slots["_array"]), shape, dtype)
 
     def mode(self, guard: Guard) -> None:
         """Rare modes are counted over all threads; only the grad mode is asked for at each call."""

@@ -301,14 +301,21 @@ class Rows:
 
     def array(self, register: int, shape: tuple, strides: tuple, dtype: np.dtype) -> None:
         """An ndarray, no subclass, of this layout."""
+        self.elements(register, shape, dtype)
+        if shape:
+            steps = self.load(register, STRIDES)
+            for i, step in enumerate(strides):
+                self.same(steps, 8 * i, step)
+
+    def elements(self, register: int, shape: tuple, dtype: np.dtype) -> None:
+        """An ndarray, no subclass, of this shape and dtype."""
         self.same(register, TYPE, id(np.ndarray))
         self.same(register, DESCR, id(dtype))
         self.same(register, NDIM, len(shape), SAME_HALF)
         if shape:
-            sizes, steps = self.load(register, SHAPE), self.load(register, STRIDES)
-            for i, (size, step) in enumerate(zip(shape, strides)):
+            sizes = self.load(register, SHAPE)
+            for i, size in enumerate(shape):
                 self.same(sizes, 8 * i, size)
-                self.same(steps, 8 * i, step)
 
     def fresh(self, register: int, dtype: Any, array: np.ndarray) -> int:
         """A tensor that nobody but its one holder knows, like one just made around `array`: the register of its own array."""

@@ -18,6 +18,8 @@ from . import llvm
 from .ir import Function, Module, Type, Value
 from .pool import PARALLEL, pool
 
+ARGUMENTS = 256  # arrays that an entry takes one by one; ctypes refuses more than 1024 and is slow long before
+
 # Where an ndarray object keeps its data pointer, ndim, shape, strides and dtype; NumPy's C interface fixes them.
 DATA, NDIM, SHAPE, STRIDES, DESCR = 16, 24, 32, 40, 56
 
@@ -107,24 +109,47 @@ class Step:
 
 def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
                 steps: list[Step], commit: int | None = None, words: Any = None) -> int:
-    """`i64 entry(pool, state, table, arrays...)`: 0 done, i + 1 when input i does not fit the table, -1 out of memory, -2
-    when an index was out of range.  `i64 body(pool, state, table, addresses)` is the same for a caller that looked at the arrays
+    """`i64 entry(pool, state, table, arrays...)`, or with a pointer to the arrays where they are more than `ARGUMENTS`: 0 done,
+    i + 1 when input i does not fit the table, -1 out of memory, -2 when an index was out of range.  `i64 body(pool, state, table, addresses)` is the same for a caller that looked at the arrays
     itself: `addresses` begins with the data of inputs and outputs, and has room for as many words as are returned here.
     """
     pointer = Type("ptr")
     count = write_body(module, inputs, outputs, arena, arena_size, steps, commit, words)
-    f = module.function("entry", "i64", [("pool", pointer), ("state", pointer), ("table", pointer)]
-                        + [(f"o{i}", pointer) for i in range(len(inputs) + len(outputs))], "nounwind")
+    total = len(inputs) + len(outputs)
+    parameters = [("arrays", pointer)] if total > ARGUMENTS else [(f"o{i}", pointer) for i in range(total)]
+    f = module.function("entry", "i64", [("pool", pointer), ("state", pointer), ("table", pointer)] + parameters, "nounwind")
     the_pool, state, table = f.parameters[:3]
     addresses = f.alloca(pointer, count, 16)
-    for i, array in enumerate(f.parameters[3:]):
-        if i < len(inputs):
-            table = f.call("check", pointer, array, table)
-            f.branch_if(f.emit(Type("i1"), f"icmp ne {table}, null"), f"good{i}", f"bad{i}")
-            f.block(f"bad{i}")
-            f.ret(f.i64(i + 1))
-            f.block(f"good{i}")
-        f.store(f.load(pointer, f.address(array, f.i64(DATA), "i8"), 8), f.address(addresses, f.i64(i), "ptr"), 8)
+
+    def enter(i: Value, array: Value) -> None:
+        f.store(f.load(pointer, f.address(array, f.i64(DATA), "i8"), 8), f.address(addresses, i, "ptr"), 8)
+
+    if total > ARGUMENTS:
+        arrays = f.parameters[3]
+        at = f.alloca(pointer, 1, 8)  # where the next input's words are in the table
+        f.store(table, at, 8)
+
+        def look(i: Value) -> None:
+            array = f.load(pointer, f.address(arrays, i, "ptr"), 8)
+            found = f.call("check", pointer, array, f.load(pointer, at, 8))
+            f.branch_if(f.emit(Type("i1"), f"icmp ne {found}, null"), "good", "bad")
+            f.block("bad")
+            f.ret(i + 1)
+            f.block("good")
+            f.store(found, at, 8)
+            enter(i, array)
+
+        f.loop(f.i64(0), f.i64(len(inputs)), 1, look)
+        f.loop(f.i64(len(inputs)), f.i64(total), 1, lambda i: enter(i, f.load(pointer, f.address(arrays, i, "ptr"), 8)))
+    else:
+        for i, array in enumerate(f.parameters[3:]):
+            if i < len(inputs):
+                table = f.call("check", pointer, array, table)
+                f.branch_if(f.emit(Type("i1"), f"icmp ne {table}, null"), f"good{i}", f"bad{i}")
+                f.block(f"bad{i}")
+                f.ret(f.i64(i + 1))
+                f.block(f"good{i}")
+            enter(f.i64(i), array)
     f.ret(f.call("body", Type("i64"), the_pool, state, f.parameters[2], addresses))
     return count
 
@@ -314,6 +339,21 @@ class Layout(NamedTuple):
     keep: Any  # what owns the table
 
 
+def entry(library: llvm.Library, total: int) -> Callable:
+    """What `write_entry` wrote, as a function of the pool, the state, the table and that many arrays."""
+    words = [ctypes.c_void_p] * 3
+    if total <= ARGUMENTS:
+        return library.function("entry", ctypes.c_int64, *words, *[ctypes.py_object] * total)
+    native, table = library.function("entry", ctypes.c_int64, *words, ctypes.c_void_p), ctypes.py_object * total
+
+    def call(pool: int, state: int, words: int, *arrays: np.ndarray) -> int:
+        if len(arrays) != total:
+            raise TypeError(f"a compiled program takes {total} arrays, got {len(arrays)}")
+        return native(pool, state, words, table(*arrays))
+
+    return call
+
+
 class Program:
     """A loaded native function over arrays."""
 
@@ -328,9 +368,7 @@ class Program:
         self._table = self._words()
         self._state = np.zeros(2, np.int64)
         weakref.finalize(self, release, self._state)
-        self._native = self.library.function(
-            "entry", ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
-            *[ctypes.py_object] * (len(inputs) + len(outputs)))
+        self._native = entry(self.library, len(inputs) + len(outputs))
         self.call = self._make_call()
 
     def _words(self) -> np.ndarray:

@@ -94,9 +94,7 @@ class Block:
         """A slot's values in one flat array; the state's tensors become views of it."""
         held = [state.get(name) for state in self.states]
         for param, tensor in zip(self.params, held):
-            if tensor is not None and (tensor._array.shape != param._array.shape or tensor._array.dtype != self.dtype):
-                raise RuntimeError(f"the state {name!r} of a parameter is {tensor.dtype} of shape {list(tensor.shape)}, but the parameter "
-                                   f"is {param.dtype} of shape {list(param.shape)}; was it changed after the optimizer's first step?")
+            check_state(name, tensor, param)
         if len(held) == 1 and held[0] is not None and held[0]._array.flags.c_contiguous:
             self.tensors[0].append(held[0])
             return self._real(held[0]._array.reshape(-1))
@@ -256,6 +254,18 @@ class Block:
                 narrow[...] = value
                 for name, flat in narrow_slots.items():
                     flat[...] = slots[name]
+
+
+def fits(slot: Tensor | None, param: Tensor) -> bool:
+    """Whether what is kept for a parameter, if anything, has the parameter's shape and dtype."""
+    return slot is None or slot.shape == param.shape and slot.dtype is param.dtype
+
+
+def check_state(name: str, slot: Tensor | None, param: Tensor) -> None:
+    """RuntimeError for what does not fit."""
+    if slot is not None and not fits(slot, param):
+        raise RuntimeError(f"the state {name!r} of a parameter is {slot.dtype} of shape {list(slot.shape)}, but the parameter "
+                           f"is {param.dtype} of shape {list(param.shape)}; was it changed after the optimizer's first step?")
 
 
 def reject_gradient(param: Tensor, grad: Tensor) -> None:

@@ -16,7 +16,7 @@ from ..core import modes
 from ..ops import full_like, tensor, view_as_complex, view_as_real
 from ..tensor import PLAIN, Tensor
 from .arithmetic import TENSORS
-from .blocks import Layout, Plan, is_first
+from .blocks import Layout, Plan, check_state, is_first
 from .hyperparameters import number, scalar, scalar_dtype
 from .optimizer import Optimizer, caller, evaluate
 
@@ -113,6 +113,9 @@ class PointwiseOptimizer(Optimizer):
                 numbers = {name: state[name].item() if type(state[name]) is Tensor else state[name] for name in layout.numbers}
                 coefficients, numbers = self._coefficients(group, numbers, first)
                 slots = {name: state.get(name) for name in layout.slots}
+                if not recorded:
+                    for name, slot in slots.items():
+                        check_state(name, slot, param)
                 value, grad = real(param), real(-grad if group["maximize"] else grad)
                 live = {name: None if slot is None else real(slot) for name, slot in slots.items()}
                 value = self._rule(TENSORS, value, grad, live, coefficients)

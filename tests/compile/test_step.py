@@ -393,6 +393,94 @@ def test_state_that_was_replaced():
     assert results[0] == pytest.approx(results[1], abs=1e-5)
 
 
+def double_model(model, opt):
+    model.double()
+
+
+def double_slot(model, opt):
+    """The last slot of one parameter, in place."""
+    slot = list(opt.state[model[2].bias].values())[-1]
+    slot.data = slot.data.double()
+
+
+def shorten_slot(model, opt):
+    slot = list(opt.state[model[2].bias].values())[-1]
+    slot.data = slot.data[:1]
+
+
+@pytest.mark.parametrize("change", [double_model, double_slot, shorten_slot])
+@pytest.mark.parametrize("name, options", [("Adam", {}), ("SGD", {"momentum": 0.9}), ("SGD", {"momentum": 0.9, "dampening": 0.1}), ("RMSprop", {})])
+@pytest.mark.parametrize("whole", [True, False])
+def test_state_that_no_longer_fits_its_parameter_raises(name, options, change, whole):
+    """As in eager mode, also after the hot path was written; and nothing is updated."""
+    for wrap in (lambda f: f, torch.compile):
+        for calls in (2, 9):
+            model = net()
+            opt = getattr(torch.optim, name)(model.parameters(), lr=0.01, **options)
+            update = opt.step if whole else wrap(opt.step)
+
+            def train(x, y, model=model, opt=opt, update=update):
+                opt.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                update()
+
+            run = wrap(train) if whole else train
+            for x, y in data(calls):
+                run(x, y)
+            change(model, opt)
+            x, y = data(1)[0]
+            before = [p.detach().clone() for p in model.parameters()]
+            for _ in range(2):
+                with pytest.raises(RuntimeError, match="the state .* was it changed after the optimizer's first step"):
+                    run(x.to(model[0].weight.dtype), y)
+            assert all(map(torch.equal, before, model.parameters()))
+
+
+def test_a_step_of_more_arrays_than_ctypes_takes():
+    """130 layers: 1305 arrays."""
+    def make():
+        torch.manual_seed(0)
+        model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(130)])
+        with torch.no_grad():
+            for layer in model:
+                layer.weight.copy_(torch.eye(4) + 0.01 * layer.weight)
+        opt = torch.optim.Adam(model.parameters())
+
+        def step(x):
+            opt.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return model, step
+
+    (one, eager), (two, plain) = make(), make()
+    compiled = torch.compile(plain, fullgraph=True)
+    torch.manual_seed(1)
+    for _ in range(6):
+        x = torch.randn(8, 4)
+        assert torch.allclose(eager(x), compiled(x), rtol=1e-4)
+    assert all(torch.allclose(p, q, atol=2e-5) for p, q in zip(one.parameters(), two.parameters()))
+
+
+@pytest.mark.parametrize("count", [300, 1100])
+def test_a_function_of_many_tensors(count):
+    def total(*tensors):
+        result = tensors[0]
+        for tensor in tensors[1:]:
+            result = result + tensor
+        return result
+
+    compiled = torch.compile(total, fullgraph=True)
+    torch.manual_seed(0)
+    for _ in range(6):
+        tensors = [torch.randn(5) for _ in range(count)]
+        assert torch.allclose(total(*tensors), compiled(*tensors), atol=1e-4)
+    tensors = [torch.randn(5, requires_grad=True) for _ in range(count)]
+    (compiled(*tensors) * torch.arange(5.0)).sum().backward()
+    assert all(torch.equal(tensor.grad, torch.arange(5.0)) for tensor in tensors)
+
+
 def test_versions_rise():
     model = net()
     opt = torch.optim.SGD(model.parameters(), lr=0.1)

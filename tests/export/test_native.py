@@ -156,3 +156,25 @@ def test_a_loaded_program_needs_inputs():
 def test_mutated_archives():
     found = fuzz.main(200, 5, native=True)
     assert sum(number for key, number in found.items() if key[-1] == "refused") > 100
+
+
+MANY = """
+import sys, rushlight as torch
+program = torch.export.load(sys.argv[1], native=True)
+from rushlight.kernels import llvm
+optimise, texts = llvm.optimise, []
+llvm.optimise = lambda text: texts.append(text) or optimise(text)
+out = program(torch.ones(2, 4))
+print(len(texts), out.requires_grad, [round(value, 4) for value in out[0].tolist()])
+"""
+
+
+def test_a_program_of_many_arrays(tmp_path):
+    """Its entry takes a table; the code in the archive fits, and is what runs: it gives no history."""
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(140)])
+    path = tmp_path / "many.pt2"
+    torch.export.save(torch.export.export(layers, (torch.ones(2, 4),)), path, aot=True)
+    done = subprocess.run([sys.executable, "-c", MANY, str(path)], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "RUSHLIGHT_CACHE": "0"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"0 False {[round(value, 4) for value in layers(torch.ones(2, 4))[0].tolist()]}"

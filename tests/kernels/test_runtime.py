@@ -12,6 +12,7 @@ from rushlight.kernels import llvm, pool, program
 from rushlight.kernels.arrays import Source
 from rushlight.kernels.make import Maker
 from rushlight.kernels.rules import RULES
+from rushlight.kernels.runtime import Misfit
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
 RNG = np.random.default_rng(0)
@@ -277,3 +278,36 @@ def test_memory_of_large_results_is_reused_only_when_free():
     again = native.call(x)[0]
     assert again.ctypes.data in places
     np.testing.assert_array_equal(again, x + 1)
+
+
+@pytest.mark.parametrize("count", [255, 256, 1100])
+def test_many_arrays_come_in_a_table(count, target):
+    """ctypes takes no more than 1024 arguments; each input and each result has its place in the table."""
+    arrays = [RNG.normal(size=3 + i % 5).astype(np.float32) for i in range(count)]
+    native = compiled(lambda m, *xs: tuple(m.point("mul", x, i) for i, x in enumerate(xs)), *arrays)
+    assert ("ptr %arrays" in str(native.stages.module)) == (2 * count > 256)
+    for got, x, i in zip(native.call(*arrays), arrays, range(count), strict=True):
+        np.testing.assert_array_equal(got, x * np.float32(i))
+    strided = [np.repeat(x, 2)[::2] for x in arrays]
+    for got, x, i in zip(native.call(*strided), arrays, range(count), strict=True):
+        np.testing.assert_array_equal(got, x * np.float32(i))
+    for at in (0, count - 1):
+        for bad in (arrays[at][:-1], arrays[at].astype(np.float64), None):
+            with pytest.raises(Misfit, match=f"expects input {at} "):
+                native.call(*arrays[:at], bad, *arrays[at + 1:])
+    if 2 * count > 256:
+        with pytest.raises(TypeError, match=f"takes {2 * count} arrays, got {2 * count - 1}"):
+            native.call(*arrays[1:])
+
+
+@pytest.mark.parametrize("end", [True, False])
+def test_a_table_of_arrays_is_read_within_bounds(end):
+    arrays = [RNG.normal(size=5).astype(np.float32) for _ in range(300)]
+
+    def total(m, first, *rest):
+        for x in rest:
+            first = m.point("add", first, x)
+        return first
+
+    out, = run_guarded(compiled(total, *arrays), arrays, end)
+    np.testing.assert_allclose(out, np.sum(arrays, 0), rtol=1e-4, atol=1e-4)

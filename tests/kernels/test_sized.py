@@ -85,6 +85,21 @@ def test_what_the_code_does_not_hold_for_is_refused():
     np.testing.assert_allclose(native.call(np.asfortranarray(x), x[:, ::-1])[0], np.exp(x) + x[:, ::-1], rtol=1e-5, atol=1e-6)
 
 
+def test_many_arrays_of_any_size_come_in_a_table():
+    def total(m, first, *rest):
+        for x in rest:
+            first = m.point("add", first, x)
+        return first
+
+    native = compiled(total, (7, 16), 300)
+    assert isinstance(native, SizedProgram)
+    for shape in ((7, 16), (3, 5), (40, 67)):
+        arrays = [RNG.normal(size=shape).astype(np.float32) for _ in range(300)]
+        np.testing.assert_allclose(native.call(*arrays)[0], np.sum(arrays, 0), rtol=1e-4, atol=1e-4)
+        with pytest.raises(Misfit):
+            native.call(*arrays[:-1], arrays[-1][1:])
+
+
 def test_relations_of_the_rules_are_checked(module):
     gm = module(lambda g, x: g.call_method("mul", (g.call_function(torch.narrow, (x, 0, 0, 6)), 2.0)), 1)
     next(iter(gm.graph.nodes)).meta["open_dims"] = frozenset({0})
