@@ -40,9 +40,6 @@ MODULES = {name: name for name in (
     "_dynamo", "_higher_order_ops", "accelerator", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed",
     "distributions", "export", "fft", "func", "fx", "jit", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim", "profiler",
     "random", "serialization", "serialize", "signal", "special", "static", "testing", "utils", "version", "xpu")}
-# Modules of PyTorch that are not here. AttributeError is what `hasattr` and other probes expect; the message says why.
-ABSENT = {"hub": "it opens the network", **dict.fromkeys(("futures", "library", "monitor", "mtia", "nested", "overrides", "package",
-                                                          "quantization", "return_types", "sparse", "types"), "it is not built")}
 NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp", "GradScaler": "amp",
          "is_autocast_enabled": "amp", "is_autocast_cpu_enabled": "amp", "get_autocast_dtype": "amp", "set_autocast_enabled": "amp",
@@ -69,18 +66,23 @@ def __getattr__(name):
         return importlib.import_module("." + name, __name__)
     if name == "__all__":  # `import *`: what is loaded, and the ops that are not yet
         return [name for name in {**globals(), **ops.TORCH} if not name.startswith("_") and name not in OWN]
-    why = f": PyTorch has this module, Rushlight has not ({ABSENT[name]})" if name in ABSENT else near(name)
-    raise AttributeError(f"module 'rushlight' has no attribute '{name}'{why}", name=name, obj=None)
+    # AttributeError is what `hasattr` and other probes expect
+    raise AttributeError(f"module 'rushlight' has no attribute '{name}'{hint(name)}", name=name, obj=None)
 
 
-def near(name):
-    """The hint for a mistyped name."""
+def hint(name):
+    """Why a name that PyTorch has is not here, or the name that was meant."""
+    if name.startswith("__"):
+        return ""  # probes of Python's own
+    absent = importlib.import_module(".core.absent", __name__).absence("rushlight", name)
+    if absent:
+        return absent
     import difflib
     close = difflib.get_close_matches(name, [*globals(), *ops.TORCH, *NAMES, *MODULES], 1)
     return f". Did you mean: '{close[0]}'?" if close else ""
 
 
-OWN = {"ABSENT", "MODULES", "NAMES", "OWN", "generate", "importlib", "near", "on_all_cores", "os"}  # this file's own business
+OWN = {"MODULES", "NAMES", "OWN", "generate", "hint", "importlib", "on_all_cores", "os"}  # this file's own business
 
 
 def __dir__():

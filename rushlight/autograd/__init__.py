@@ -4,6 +4,7 @@
 """
 import importlib
 
+from ..core import absent
 from ..core.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from . import function, graph
 from .api import backward, grad
@@ -21,6 +22,6 @@ def __getattr__(name):
         value = module if name == LAZY[name] else getattr(module, name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")
+    return absent.refuser(__name__)(name)
 
 

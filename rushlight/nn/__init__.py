@@ -1,5 +1,6 @@
 """Layers, losses, containers, initialisation: PyTorch's `torch.nn`, explicit name by name."""
 
+from rushlight.core.absent import refuser
 from rushlight.nn import init, modules, parallel, utils
 from rushlight.nn.activation import (
     CELU,
@@ -327,3 +328,4 @@ __all__ = [
     "parallel",
     "utils",
 ]
+__getattr__ = refuser(__name__)

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from rushlight import ops
+from rushlight.core.absent import refuser
 from rushlight.nn import init
 from rushlight.nn.linear import NonDynamicallyQuantizableLinear
 from rushlight.nn.module import Module
@@ -189,3 +190,6 @@ class MultiheadAttention(Module):
             **separate,
         )
         return (output.transpose(1, 0) if swap else output), weights
+
+
+__getattr__ = refuser(__name__)

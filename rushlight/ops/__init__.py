@@ -4,6 +4,7 @@ The families that nearly every program uses are imported here; the others load w
 """
 import math
 
+from ..core import absent
 from . import (
     activation,
     aliases,
@@ -36,7 +37,6 @@ INF, NAN, PI, E = math.inf, math.nan, math.pi, math.e
 def __getattr__(name):
     if name in late.MODULES:  # `ops.dropout` is the file, loaded or not
         return late.load(name)
-    try:
+    if name in TORCH:
         return TORCH[name]
-    except KeyError:
-        raise AttributeError(f"module 'rushlight.ops' has no attribute '{name}'") from None
+    return absent.refuser("rushlight.ops")(name)

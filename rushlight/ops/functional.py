@@ -2,6 +2,7 @@
 
 Families that are not loaded yet come in by `__getattr__`.
 """
+from ..core import absent
 from . import activation
 from . import softmax as plain
 from .attach import FUNCTIONAL, publish
@@ -65,6 +66,7 @@ def __getattr__(name):
         return function
     if name == "__all__":  # `import *`
         return __dir__()
+    absent.refuse("rushlight.nn.functional", name)
     import difflib
     near = difflib.get_close_matches(name, FUNCTIONAL, 1)
     hint = f". Did you mean: '{near[0]}'?" if near else ""

@@ -1,6 +1,7 @@
 """Optimizers, learning-rate schedules (`lr_scheduler`) and weight averaging (`swa_utils`), with PyTorch's names."""
 import importlib
 
+from ..core.absent import refuser
 from . import lr_scheduler
 from .adadelta import Adadelta
 from .adafactor import Adafactor
@@ -26,4 +27,4 @@ __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax"
 def __getattr__(name: str) -> object:
     if name == "swa_utils":  # needs nn, which is not below: loaded when asked for
         return importlib.import_module(".swa_utils", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return refuser(__name__)(name)

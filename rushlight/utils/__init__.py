@@ -1,6 +1,8 @@
 """`torch.utils`: data, checkpoint, and what else programs import from there; each loads on first use."""
 import importlib
 
+from ..core.absent import refuser
+
 
 def __getattr__(name):
     if not name.startswith("_") or name == "_pytree":
@@ -9,4 +11,4 @@ def __getattr__(name):
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
-    raise AttributeError(f"module 'rushlight.utils' has no attribute '{name}'")
+    return refuser(__name__)(name)

@@ -1,5 +1,6 @@
 """nn.utils: gradient clipping, parameter vectors, packed sequences, parametrizations, fusion."""
 
+from rushlight.core.absent import refuser
 from rushlight.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from rushlight.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -42,3 +43,4 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+__getattr__ = refuser(__name__)
