@@ -14,7 +14,8 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="rushlight", description="A PyTorch-shaped deep-learning framework in pure Python over NumPy.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run a script unchanged, with `import torch` giving rushlight",
-                              description="Run a script as __main__; in it and in all it imports, `torch` is rushlight.")
+                              description="Run a script as __main__; in it, in all it imports and in processes that it forks, `torch` is rushlight. "
+                                          "A new interpreter that it starts has to be started in this way too.")
     run.add_argument("-m", dest="as_module", action="store_true", help="SCRIPT is a module name, as for python -m")
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="the script's own arguments")

@@ -1,7 +1,8 @@
 """`rushlight run script.py`: an unmodified script, with `import torch` resolved to rushlight.
 
 A finder in front of `sys.meta_path` answers for `torch` and `torch.*` and hands over rushlight's own modules, so that
-`torch.nn is rushlight.nn`. Read `TorchFinder`; `run_script` is what the command calls.
+`torch.nn is rushlight.nn`. Forked processes inherit the finder; interpreters that the script starts do not.
+Read `TorchFinder`; `run_script` is what the command calls.
 """
 from __future__ import annotations
 

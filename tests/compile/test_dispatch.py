@@ -241,21 +241,3 @@ def test_shapes_of_inputs_that_are_not_read():
                 got, want = made(x, y), function(x, y)
                 got, want = (got[0], want[0]) if function is f else (got, want)
                 assert got.shape == want.shape and torch.allclose(got, want)
-
-
-@pytest.mark.parametrize("options, text", [
-    ({"nonsense": True}, "Unexpected optimization option nonsense, known options are"),
-    ({"max_autotune": "yes"}, "Unexpected type of attr max_autotune, got str should be bool"),
-    ({"fallback_random": 1}, "Unexpected type of attr fallback_random, got int should be bool")])
-def test_unknown_options_are_refused_as_unknown_modes_are(options, text):
-    with pytest.raises(RuntimeError, match=text):
-        torch.compile(lambda x: x, options=options)
-    with pytest.raises(RuntimeError, match=text):
-        torch.compile(options=options)
-    torch.compile(lambda x: x, options=options, backend="eager")  # another backend's options are its own
-
-
-def test_known_options_are_taken():
-    for options in ({}, {"max-autotune": True}, {"triton.cudagraphs": True, "epilogue_fusion": False}):
-        compiled = torch.compile(lambda x: x + 1, options=options)
-        assert compiled(torch.ones(1)).item() == 2
