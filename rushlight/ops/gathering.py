@@ -11,6 +11,8 @@ from .aggregation import exact
 from .indexing import number_for
 from .record import composite, primitive
 
+SHARED = 256  # elements that are worth a call of NumPy
+
 # gather and scatter: the index has the rank of the input.
 
 
@@ -65,6 +67,11 @@ def taken(array, index, dim):
         return array[index]
     if dim in (-1, ndim - 1) and array.flags.c_contiguous and index.shape[:-1] == array.shape[:-1]:
         rows, width = index.size // max(index.shape[-1], 1), array.shape[-1]
+        if index.strides[-2] == 0 and index.shape[-2] * index.shape[-1] >= SHARED:  # an expanded index: no copy of it for each row
+            result = np.empty(index.shape, array.dtype)
+            for outer in np.ndindex(index.shape[:-2]):
+                np.take(array[outer], index[outer][0], 1, out=result[outer], mode="clip")  # they are in range; "raise" is slower
+            return result
         flat = index.reshape(rows, index.shape[-1]) + np.arange(0, rows * width, max(width, 1))[:rows, None]
         return array.reshape(-1).take(flat).reshape(index.shape)  # three times as fast as an index for each dim
     return array[along(dim % ndim, index)]

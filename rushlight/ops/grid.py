@@ -1,5 +1,4 @@
 """affine_grid and grid_sample: reading images at any positions. Composites of ops, differentiable to any order."""
-import itertools
 import warnings
 
 from ..core.size import product
@@ -102,16 +101,26 @@ def cubic_weights(t):
     return far(t + 1), near(t), near(1 - t), far(2 - t)
 
 
+def neighbours(parts, at, n):
+    """Tensors (N, *out) for the neighbours along one of n dims, as (N, 1.., neighbours, 1.., *out): those of all dims broadcast."""
+    together = stack(parts, 1)
+    return together.reshape(together.shape[0], *(len(parts) if at == dim else 1 for dim in range(n)), *together.shape[2:])
+
+
+def weighted(input, coordinates, weights, sizes):
+    """The pixels at the neighbours' coordinates, multiplied by the product of their weights and summed."""
+    weight = weights[0]
+    for factor in weights[1:]:
+        weight = weight * factor
+    return (read(input, coordinates, sizes) * weight.unsqueeze(1)).sum(tuple(range(2, 2 + len(sizes))))
+
+
 def bicubic(input, positions, sizes, padding_mode, align_corners):
     corners = [position.detach().floor() for position in positions]
-    weights = [cubic_weights(position - corner) for position, corner in zip(positions, corners)]
-    total = None
-    for row, column in itertools.product(range(4), range(4)):
-        at = [inside(corner + (offset - 1), size, padding_mode, align_corners)
-              for corner, offset, size in zip(corners, (row, column), sizes)]
-        part = read(input, at, sizes) * (weights[0][row] * weights[1][column]).unsqueeze(1)
-        total = part if total is None else total + part
-    return total
+    weights = [neighbours(cubic_weights(position - corner), at, 2) for at, (position, corner) in enumerate(zip(positions, corners))]
+    coordinates = [inside(neighbours([corner + offset for offset in (-1, 0, 1, 2)], at, 2), size, padding_mode, align_corners)
+                   for at, (corner, size) in enumerate(zip(corners, sizes))]
+    return weighted(input, coordinates, weights, sizes)
 
 
 def check_grid(input, grid, mode, padding_mode):
@@ -164,15 +173,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         return read(input, [position.detach().round() for position in positions], sizes)
     corners = [position.detach().floor() for position in positions]
     shares = [position - corner for position, corner in zip(positions, corners)]
-    total = None
-    for offsets in itertools.product((0, 1), repeat=n):
-        weight = None
-        for offset, share in zip(offsets, shares):
-            factor = share if offset else 1 - share
-            weight = factor if weight is None else weight * factor
-        part = read(input, [corner + offset for corner, offset in zip(corners, offsets)], sizes) * weight.unsqueeze(1)
-        total = part if total is None else total + part
-    return total
+    coordinates = [neighbours([corner, corner + 1], at, n) for at, corner in enumerate(corners)]
+    return weighted(input, coordinates, [neighbours([1 - share, share], at, n) for at, share in enumerate(shares)], sizes)
 
 
 SAMPLING, BORDERS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
