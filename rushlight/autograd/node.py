@@ -170,7 +170,7 @@ class Node:
             raise second_backward(self, saved)
         if kind is Packed:
             return unpack_hooked(saved)
-        if kind in (float, int, bool, complex) or saved is None:
+        if kind in (float, int, bool, complex) or kind is not Tensor and not isinstance(saved, Tensor):
             return saved
         root_meta = root_of(saved)._meta
         if root_meta is not None and root_meta.counter is not None and root_meta.counter.last > self.seq:

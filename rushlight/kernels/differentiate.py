@@ -223,12 +223,15 @@ class CompiledBackward(Node):
         arrays = [self.unpack(tensors[i])._array for i in pair.saved_inputs]
         arrays += saved
         grads = g if self._outputs > 1 else [g]
+        given = 0
         for at, (grad, (shape, dtype)) in enumerate(zip(grads, pair.tangents)):
+            given |= (grad is not None) << at
             arrays.append(np.zeros(self.shapes[at] if self.shapes is not None else shape, dtype) if grad is None else asarray(grad))
         outs = pair.back.call(*[arrays[i] for i in pair.back_inputs])
         if freed is not None:
             self.kept = freed
-        return [None if i is None else outs[i] for i in pair.grads]
+        # No gradient, rather than one of zeros, for what only results without one were made of: as the ops have it.
+        return [None if i is None or not given & sources else outs[i] for i, sources in pair.grads]
 
     def propagate(self, g: Any, grads: dict, owned: set, freed: Any) -> None:
         """As Node's, but the gradients are fresh memory that the engine may keep."""
@@ -457,8 +460,10 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     pair.back_inputs = [i for i, s in enumerate(available) if s in chosen_late]
     pair.back = program.compile_arrays(chosen_late, back, [descriptor(s) for s in chosen_late]) if back else None
     where = iter(late)
+    reached = reach(back, recorded)
     by_symbol = {id(symbol): None if g is None else back.index(next(where)) for symbol, g in zip(wanted, grads)}
-    pair.grads = [by_symbol.get(id(symbol)) for _, symbol in inputs] + [None] * len(pair.noises)
+    places = [by_symbol.get(id(symbol)) for _, symbol in inputs] + [None] * len(pair.noises)
+    pair.grads = [(at, 0 if at is None else reached[at]) for at in places]
     numbers = {node: i for i, node in enumerate(placeholders)}
     pair.unread = [(numbers[node], tuple(symbol.array.shape)) for node, symbol in inputs if node in numbers and symbol.array not in taken]
     pair.givens = [(at, dtypes.BY_NAME[s.dtype]) for at, s in sources if isinstance(s, Given)]
@@ -466,6 +471,18 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     pair.numbers = [constants.get(node) for node in placeholders]
     pair.result, pair.result_nodes, pair.module = result, nodes, module
     return pair
+
+
+def reach(arrays: list[Array], tangents: list[Source]) -> list[int]:
+    """For each array the tangents that it is made of, as the bits of a number."""
+    bits = {tangent.buffer: 1 << at for at, tangent in enumerate(tangents)}
+    masks: dict[Array, int] = {}
+    for array in order_of(arrays):
+        mask = bits.get(array.buffer, 0) if isinstance(array, Source) else 0
+        for arg in array.args:
+            mask |= masks[arg]
+        masks[array] = mask
+    return [masks[array] for array in arrays]
 
 
 def used_buffers(arrays: list[Array]) -> set[str]:

@@ -1,7 +1,9 @@
 """Nodes: names, links, saved values, hooks, and what their errors say."""
+import enum
 import gc
 import weakref
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -171,3 +173,19 @@ def test_dir_lists_saved_values_under_pytorchs_names():
     assert saved(x * x) == ["_saved_other", "_saved_self"]
     assert saved(x.exp()) == ["_saved_result"]
     assert "_saved_self_sym_sizes" in saved(x.sum(0)) and x.sum(0).grad_fn._saved_self_sym_sizes == (3,)
+
+
+class Scale(enum.IntEnum):
+    THREE = 3
+
+
+class Ratio(float):
+    pass
+
+
+@pytest.mark.parametrize("number", [Scale.THREE, Ratio(3.0), np.float64(3), np.float32(3), np.int64(3)], ids=lambda n: type(n).__name__)
+def test_numbers_of_other_classes_are_saved_as_numbers(number):
+    for function, slope in ((lambda x: x * number, 3), (lambda x: x / number, 1 / 3), (lambda x: (x * 1).mul_(number), 3)):
+        x = torch.tensor([1.0, 2.0], requires_grad=True)
+        function(x).sum().backward()
+        assert torch.allclose(x.grad, torch.full((2,), float(slope)))

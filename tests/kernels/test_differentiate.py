@@ -167,3 +167,13 @@ def test_dropout_draws_what_eager_draws():
         results.append((y.detach().numpy(), x.grad.numpy()))
     for a, b in zip(*results):
         np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_what_no_given_result_came_from_gets_no_gradient():
+    """None, as the ops have it, not zeros: the weight's result is not differentiated."""
+    weight, x = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
+    aside, doubled = torch.compile(lambda x: (weight.sum() + 1, x * 2))(x)
+    doubled.sum().backward(retain_graph=True)
+    assert weight.grad is None and x.grad.tolist() == [2, 2, 2]
+    (aside + doubled.sum()).backward()
+    assert weight.grad.tolist() == [1, 1] and x.grad.tolist() == [4, 4, 4]
