@@ -122,6 +122,10 @@ def add_along(result, dim, index, source):
         result += source.sum()
         return
     index, source = index.reshape(index.shape or (1,)), source.reshape(source.shape or (1,))
+    if dim in (-1, result.ndim - 1) and index.ndim > 1 and index.strides[-2] == 0 and index.shape[-1] >= SHARED:  # an expanded index
+        for outer in np.ndindex(index.shape[:-1]):
+            np.add.at(result[outer], index[outer], source[outer])
+        return
     flat = np.ravel_multi_index(np.broadcast_arrays(*along(dim, index)), result.shape)
     np.add.at(result.reshape(-1), flat.reshape(-1), np.ascontiguousarray(source).reshape(-1))
 
