@@ -215,3 +215,12 @@ def test_the_warning_is_pytorch_s(call, words):
         warnings.simplefilter("always")
         call()
     assert any(words in str(w.message) for w in said), [str(w.message)[:200] for w in said]
+
+
+@pytest.mark.parametrize("value, name", [
+    (torch.Size([1]), "torch.Size"), (torch.float32, "torch.dtype"), (torch.device("cpu"), "torch.device"), (torch.strided, "torch.layout"),
+    (torch.Generator(), "torch._C.Generator"), ([1], "list"), (None, "NoneType"), (nn.Linear(1, 1), "Linear")])
+@pytest.mark.parametrize("op", [torch.relu, torch.exp, torch.sigmoid])
+def test_a_type_is_named_as_pytorch_names_it(op, value, name):
+    with pytest.raises(TypeError, match=rf"must be Tensor, not {name}$"):
+        op(value)

@@ -28,6 +28,9 @@ class FunctionNode(Node):
     def name(self):
         return type(self).__name__
 
+    def __repr__(self):
+        return f"<torch.autograd.function.{self.name()} object at {id(self):#x}>"
+
     # What `forward` (or `setup_context`) calls.
 
     def save_for_backward(self, *tensors):
@@ -168,7 +171,7 @@ class FunctionMeta(type):
 
     def __init__(cls, name, bases, attributes):
         super().__init__(name, bases, attributes)
-        cls.node_class = type(name + "Backward", (FunctionNode,), {"_function": cls, "__module__": cls.__module__})
+        cls.node_class = type(name + "Backward", (FunctionNode,), {"_function": cls, "__module__": "torch.autograd.function"})
 
 
 class Function(metaclass=FunctionMeta):

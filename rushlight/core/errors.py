@@ -1,6 +1,23 @@
 """Error types of our own, each also a type that PyTorch users catch."""
 import pickle
 
+C_TYPES = {"Size": "torch.Size", "device": "torch.device", "finfo": "torch.finfo", "iinfo": "torch.iinfo", "layout": "torch.layout",
+           "memory_format": "torch.memory_format", "Generator": "torch._C.Generator"}
+
+
+def type_name(value: object) -> str:
+    """How PyTorch's errors name a value's type: with the module for those that it writes in C.
+
+    >>> from rushlight.core.errors import type_name
+    >>> import rushlight as torch
+    >>> type_name(torch.Size([2])), type_name(torch.float32), type_name([2])
+    ('torch.Size', 'torch.dtype', 'list')
+    """
+    kind = type(value)
+    if not kind.__module__.startswith("rushlight.") and kind.__module__ != "torch":
+        return kind.__name__
+    return "torch.dtype" if any(base.__name__ == "dtype" for base in kind.__mro__) else C_TYPES.get(kind.__name__, kind.__name__)
+
 
 class OutOfMemoryError(RuntimeError, MemoryError):
     """More memory was asked for than there is or may be."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..core import dtypes
+from ..core.errors import type_name
 from ..core.size import broadcast_shapes as joint_shape
 from ..core.size import product, wrap_dim
 from ..tensor import PLAIN, Tensor
@@ -167,7 +168,7 @@ def matmul(input, other, *, out=None):
 @composite("")
 def matrix_product(input, other):
     if not isinstance(other, Tensor):
-        raise TypeError(f"matmul(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+        raise TypeError(f"matmul(): argument 'other' (position 2) must be Tensor, not {type_name(other)}")
     a, b = input.ndim, other.ndim
     if a == 2 and b == 2:
         return _mm(input, other)

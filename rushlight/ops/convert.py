@@ -4,6 +4,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.devices import device as Device
 from ..core.devices import require_cpu
+from ..core.errors import type_name
 from ..core.promotion import checked_number
 from ..tensor import PLAIN, InferenceTensor, Tensor, bump, counter_of, meta_of
 from .dispatch import check_overlap, check_written, inplace, write_out
@@ -192,7 +193,7 @@ def copy_(input, src, non_blocking=False):
     tensor([1., 2.])
     """
     if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
     if unrecorded(input, src) and input._dtype is src._dtype:
         if input._meta is not None or src._meta is not None:
             check_overlap(input._array, src._array)

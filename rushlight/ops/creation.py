@@ -3,7 +3,7 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.devices import CPU, require_cpu
-from ..core.errors import OutOfMemoryError
+from ..core.errors import OutOfMemoryError, type_name
 from ..core.promotion import checked_number, number_dtype, promote_types
 from ..core.size import sizes_from
 from ..tensor import Tensor, asarray, wrap
@@ -115,7 +115,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     if fill_value is None or isinstance(fill_value, str):
-        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type(fill_value).__name__}")
+        raise TypeError(f"full(): argument 'fill_value' (position 2) must be Number, not {type_name(fill_value)}")
     if dtype is None:
         dtype = number_dtype(fill_value)
     sizes = sizes_from((size,))
@@ -418,7 +418,7 @@ def halves(start, end, steps):
 def spaced(start, end, steps, dtype):
     start, end = plain_number(start), plain_number(end)
     if not hasattr(steps, "__index__"):
-        raise TypeError(f"argument 'steps' must be int, not {type(steps).__name__}")
+        raise TypeError(f"argument 'steps' must be int, not {type_name(steps)}")
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     if dtype is None:

@@ -5,7 +5,7 @@ Linear Algebra", with conjugates for complex matrices.  Read `linalg_eigh` first
 """
 import numpy as np
 
-from ..core.errors import LinAlgError
+from ..core.errors import LinAlgError, type_name
 from ..tensor import wrap
 from .aggregation import finish
 from .matrix_checks import SINGULAR, mh, named, need_float, need_matrix, need_square, quiet, refuse
@@ -86,7 +86,7 @@ def check_eigh(A, UPLO):
     need_square(A, "linalg.eigh")
     need_float(A, "linalg.eigh", "linalg_eigh_cpu")
     if not isinstance(UPLO, str):
-        raise TypeError(f"linalg_eigh(): argument 'UPLO' (position 2) must be str, not {type(UPLO).__name__}")
+        raise TypeError(f"linalg_eigh(): argument 'UPLO' (position 2) must be str, not {type_name(UPLO)}")
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return UPLO.upper()

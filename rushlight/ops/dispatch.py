@@ -11,6 +11,7 @@ import numpy as np
 from ..autograd.function import rebase_hook
 from ..autograd.node import Packed, alias, rare_of
 from ..core import dtypes, modes
+from ..core.errors import type_name
 from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
 from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
@@ -44,7 +45,7 @@ def general(op, values, out=None):
     for name in op.lists:
         items = bound[name]
         if not isinstance(items, (list, tuple)):
-            raise TypeError(f"{op.name}(): argument '{name}' must be tuple of Tensors, not {type(items).__name__}")
+            raise TypeError(f"{op.name}(): argument '{name}' must be tuple of Tensors, not {type_name(items)}")
         for at, item in enumerate(items):
             if isinstance(item, Tensor):
                 if type(item) not in PLAIN:
@@ -98,13 +99,13 @@ def foremost(current, kind):
 def not_a_tensor(op, name, value):
     shown = "other" if name == "other" else name
     position = op.params.index(name) + 1
-    return TypeError(f"{op.name.lstrip('_')}(): argument '{shown}' (position {position}) must be Tensor, not {type(value).__name__}")
+    return TypeError(f"{op.name.lstrip('_')}(): argument '{shown}' (position {position}) must be Tensor, not {type_name(value)}")
 
 
 def general_pointwise(op, bound):
     operands = [bound[name] for name in op.tensors]
     if not any(isinstance(operand, Tensor) for operand in operands):
-        raise TypeError(f"{op.name}(): argument '{op.tensors[0]}' (position 1) must be Tensor, not {type(operands[0]).__name__}")
+        raise TypeError(f"{op.name}(): argument '{op.tensors[0]}' (position 1) must be Tensor, not {type_name(operands[0])}")
     if op.numbers != "both":
         for name in op.tensors[:2 if op.numbers == "none" else 1]:
             if not isinstance(bound[name], Tensor):
@@ -385,7 +386,7 @@ def write_out(out, result):
         written = [write_out(target, part) for target, part in zip(out, result)]
         return type(result)(written) if isinstance(result, Result) else tuple(written)
     if not isinstance(out, Tensor):
-        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+        raise TypeError(f"argument 'out' must be Tensor, not {type_name(out)}")
     if modes.grad_enabled() and (out._requires_grad or result._requires_grad):
         raise RuntimeError("out=... functions don't support automatic differentiation, but one of the arguments requires grad.")
     if not can_cast(result._dtype, out._dtype):

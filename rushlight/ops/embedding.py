@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
+from ..core.errors import type_name
 from ..tensor import Tensor, bump
 from .arguments import need_tensors
 from .attach import publish
@@ -69,7 +70,7 @@ def _embedding(weight, input, padding_idx=-1, by_frequency=False):
 
 def check_indices(name, input):
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}(): argument 'indices' (position 2) must be Tensor, not {type(input).__name__}")
+        raise TypeError(f"{name}(): argument 'indices' (position 2) must be Tensor, not {type_name(input)}")
     if input._dtype not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
                            f"torch.{input._dtype.tensor_name} instead (while checking arguments for {name})")

@@ -6,6 +6,7 @@ in the input's precision.  Read `complex_transform` first.
 import numpy as np
 
 from ..core import dtypes, modes
+from ..core.errors import type_name
 from ..core.size import product, wrap_dim
 from ..tensor import wrap
 from .aggregation import finish
@@ -116,7 +117,7 @@ def resized(input, dims, sizes):
 
 def whole(value, name, argument="n"):
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer))):
-        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type(value).__name__}")
+        raise TypeError(f"{name}(): argument '{argument}' must be int, not {type_name(value)}")
     return value
 
 
@@ -127,7 +128,7 @@ def whole_numbers(values, argument):
     if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
         return (int(values),)
     if not isinstance(values, (tuple, list)):
-        raise TypeError(f"fft_fftn(): argument '{argument}' must be tuple of ints, not {type(values).__name__}")
+        raise TypeError(f"fft_fftn(): argument '{argument}' must be tuple of ints, not {type_name(values)}")
     return tuple(whole(value, "fft_fftn", argument) for value in values)
 
 

@@ -5,6 +5,7 @@ Indices are always checked; out of range ones raise with the index, the dim and 
 import numpy as np
 
 from ..core import dtypes
+from ..core.errors import type_name
 from ..core.size import wrap_dim
 from ..tensor import Tensor
 from .aggregation import exact
@@ -19,7 +20,7 @@ SHARED = 256  # elements that are worth a call of NumPy
 def check_index(name, input, dim, index, limit=None):
     """Raise unless `index` may be used by gather or scatter on `input`; `limit`: the shape it may not exceed anywhere."""
     if not isinstance(index, Tensor):
-        raise TypeError(f"{name}(): argument 'index' (position 3) must be Tensor, not {type(index).__name__}")
+        raise TypeError(f"{name}(): argument 'index' (position 3) must be Tensor, not {type_name(index)}")
     have, own = index._array.shape, input._array.shape
     if 0 in have:
         return

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from ..core import dtypes, modes
+from ..core.errors import type_name
 from ..core.promotion import checked_number
 from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick, wrap
 from .dispatch import check_overlap, check_written, inplace
@@ -389,9 +390,9 @@ def index_zero(input, indices):
 
 def put_arguments(input, indices, values):
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"index_put_(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
+        raise TypeError(f"index_put_(): argument 'indices' (position 1) must be tuple of Tensors, not {type_name(indices)}")
     if not isinstance(values, Tensor):
-        raise TypeError(f"index_put_(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
+        raise TypeError(f"index_put_(): argument 'values' (position 2) must be Tensor, not {type_name(values)}")
     indices = [index if index is None else index_tensor_kept(index) for index in indices]
     if values._dtype is not input._dtype:
         names = [x._dtype.tensor_name.removesuffix("Tensor") for x in (input, values)]

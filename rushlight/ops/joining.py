@@ -4,6 +4,7 @@ import itertools
 import numpy as np
 
 from ..core import modes
+from ..core.errors import type_name
 from ..core.promotion import can_cast, promote_types
 from ..core.size import broadcast_shapes as shapes_of
 from ..core.size import wrap_dim
@@ -79,7 +80,7 @@ def joined_dtype(tensors):
 
 def list_of_tensors(name, tensors):
     if not isinstance(tensors, (list, tuple)):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type_name(tensors)}")
     for at, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"expected Tensor as element {at} in argument 0, but got {type(tensor).__name__}")
@@ -189,7 +190,7 @@ Tensor._stacked = staticmethod(stack)  # for the rows below, which cannot import
 def raised(name, tensors, ndim):
     """The tensors with at least `ndim` dims, as NumPy's atleast functions place them."""
     if not isinstance(tensors, (list, tuple)):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type_name(tensors)}")
     if len(tensors) == 0:
         raise RuntimeError(f"{name} expects a non-empty TensorList")
     return [at_least(list_of_tensors(name, [tensor])[0], ndim) for tensor in tensors]
@@ -211,7 +212,7 @@ def atleast(ndim):
             if isinstance(tensors[0], (list, tuple)):
                 return tuple(at_least(tensor, ndim) for tensor in tensors[0])
             if not isinstance(tensors[0], Tensor):
-                raise TypeError(f"atleast_{ndim}d(): argument 'input' (position 1) must be Tensor, not {type(tensors[0]).__name__}")
+                raise TypeError(f"atleast_{ndim}d(): argument 'input' (position 1) must be Tensor, not {type_name(tensors[0])}")
             return at_least(tensors[0], ndim)
         return tuple(at_least(tensor, ndim) for tensor in tensors)
     function.__name__ = function.__qualname__ = f"atleast_{ndim}d"

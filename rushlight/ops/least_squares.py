@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
-from ..core.errors import LinAlgError
+from ..core.errors import LinAlgError, type_name
 from ..core.size import broadcast_shapes
 from ..tensor import Tensor, wrap
 from .aggregation import finish
@@ -21,7 +21,7 @@ def need_tolerances(A, atol, rtol, name):
             if tuple(broadcast_shapes(tuple(value.shape), tuple(A.shape[:-2]))) != tuple(A.shape[:-2]):
                 raise RuntimeError(f"{name}: a cut-off of shape {list(value.shape)} does not fit the batch shape {list(A.shape[:-2])}")
         elif value is not None and not isinstance(value, (int, float)):
-            raise TypeError(f"{name.removeprefix('torch.').replace('.', '_')}(): argument 'atol' must be float, not {type(value).__name__}")
+            raise TypeError(f"{name.removeprefix('torch.').replace('.', '_')}(): argument 'atol' must be float, not {type_name(value)}")
 
 
 def tolerances(A, atol, rtol):
@@ -159,7 +159,7 @@ def linalg_lstsq(A, B, rcond=None, *, driver=None, out=None):
         raise RuntimeError(f"{name}: other must have at least 1 dimension.")
     need_float(A, name)
     if rcond is not None and not isinstance(rcond, (int, float)):
-        raise TypeError(f"linalg_lstsq(): argument 'rcond' (position 3) must be float, not {type(rcond).__name__}")
+        raise TypeError(f"linalg_lstsq(): argument 'rcond' (position 3) must be float, not {type_name(rcond)}")
     if A._dtype is not B._dtype:
         raise RuntimeError(f"{name}: input and other must have the same dtype")
     if A.ndim - B.ndim not in (0, 1) and A.ndim > B.ndim:

@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
-from ..core.errors import LinAlgError
+from ..core.errors import LinAlgError, type_name
 from ..tensor import Tensor
 from .dispatch import result_type_of, scalar_name
 from .record import composite
@@ -40,7 +40,7 @@ def named(name, fields, tensors, out=None):
 def need_tensor(value, name, argument, position=1):
     if not isinstance(value, Tensor):
         raise TypeError(f"{name.removeprefix('torch.').replace('.', '_')}(): argument '{argument}' (position {position}) must be Tensor, not "
-                        f"{type(value).__name__}")
+                        f"{type_name(value)}")
 
 
 def need_matrix(input, name, argument="A"):

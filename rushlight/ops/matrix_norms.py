@@ -1,5 +1,6 @@
 """`linalg.norm`, `vector_norm`, `matrix_norm` and `cond`: composites of vector norms and singular values."""
 from ..core import dtypes
+from ..core.errors import type_name
 from ..core.promotion import promote_types
 from ..core.size import wrap_dims
 from ..tensor import Tensor
@@ -29,7 +30,7 @@ def check_norm_dtype(dtype, own, name):
 
 def number_order(order, name):
     if isinstance(order, str) or not isinstance(order, (int, float)):
-        raise TypeError(f"{name}(): argument 'ord' (position 2) must be Number, not {type(order).__name__}")
+        raise TypeError(f"{name}(): argument 'ord' (position 2) must be Number, not {type_name(order)}")
     return float(order)
 
 

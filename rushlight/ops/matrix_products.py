@@ -4,6 +4,7 @@ import operator
 import numpy as np
 
 from ..core import dtypes
+from ..core.errors import type_name
 from ..core.size import broadcast_shapes, product, wrap_dim
 from ..tensor import wrap
 from .aggregation import finish
@@ -44,7 +45,7 @@ def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 def matrix_power_of(A, n, name, out):
     need_square(A, "linalg.matrix_power")
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        raise TypeError(f"{name}(): argument 'n' (position 2) must be int, not {type(n).__name__}")
+        raise TypeError(f"{name}(): argument 'n' (position 2) must be int, not {type_name(n)}")
     if n == 0:
         identity = np.broadcast_to(np.eye(A.shape[-1], dtype=A._array.dtype), A.shape).copy()
         return finish(wrap(identity, A._dtype), out)

@@ -5,6 +5,7 @@
 import numpy as np
 
 from ..core import dtypes
+from ..core.errors import type_name
 from ..core.size import product
 from ..tensor import Tensor, bump
 from .arguments import need_tensors
@@ -130,9 +131,9 @@ def check_shape(name, normalized_shape, input, star, **parameters):
     need_tensors(name, input=input)
     for position, (which, value) in enumerate(parameters.items(), 3):
         if value is not None and not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{which}' (position {position}) must be Tensor, not {type(value).__name__}")
+            raise TypeError(f"{name}(): argument '{which}' (position {position}) must be Tensor, not {type_name(value)}")
     if not isinstance(normalized_shape, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(normalized_shape).__name__}")
+        raise TypeError(f"{name}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type_name(normalized_shape)}")
     shape = tuple(normalized_shape)
     if not shape:
         raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "

@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
+from ..core.errors import type_name
 from ..tensor import Tensor, wrap
 from .aggregation import finish
 from .dispatch import result_type_of, scalar_name, write_out
@@ -49,7 +50,7 @@ signbit = question("signbit", sign_bits, "Where the sign bit is set.", "False, F
 
 def need_tensor(name, other):
     if not isinstance(other, Tensor):
-        raise TypeError(f"{name}(): argument 'other' (position 2) must be Tensor, not {type(other).__name__}")
+        raise TypeError(f"{name}(): argument 'other' (position 2) must be Tensor, not {type_name(other)}")
 
 
 @composite("torch method")
@@ -191,7 +192,7 @@ def heaviside(input, values, *, out=None):
     tensor([0.0000, 0.5000, 1.0000])
     """
     if not isinstance(values, Tensor):
-        raise TypeError(f"heaviside(): argument 'values' (position 2) must be Tensor, not {type(values).__name__}")
+        raise TypeError(f"heaviside(): argument 'values' (position 2) must be Tensor, not {type_name(values)}")
     if input._dtype.is_complex or values._dtype.is_complex:
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if input._dtype is not values._dtype:
@@ -208,7 +209,7 @@ def ldexp(input, other, *, out=None):
     tensor([8.])
     """
     if not isinstance(input, Tensor):
-        raise TypeError(f"ldexp(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise TypeError(f"ldexp(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
     need_tensor("ldexp", other)
     return finish(mul(input, 2.0 ** other), out)
 

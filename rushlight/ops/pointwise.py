@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
+from ..core.errors import type_name
 from ..tensor import Tensor
 from .record import composite, pointwise
 
@@ -75,7 +76,7 @@ def rsub(input, other, *, alpha=1):
     tensor([9., 8.])
     """
     if not isinstance(input, Tensor):
-        raise TypeError(f"rsub(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        raise TypeError(f"rsub(): argument 'input' (position 1) must be Tensor, not {type_name(input)}")
     return _rsub(scaled(input, alpha, other) if alpha != 1 else input, other)
 
 

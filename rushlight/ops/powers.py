@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core import dtypes, modes
+from ..core.errors import type_name
 from ..tensor import Tensor
 from .record import composite, pointwise, primitive
 
@@ -80,7 +81,7 @@ def pow(input, exponent, *, out=None):
     elif isinstance(input, Tensor):
         result = number_power(input, exponent)
     else:
-        raise TypeError(f"pow(): argument 'exponent' (position 2) must be Tensor, not {type(exponent).__name__}")
+        raise TypeError(f"pow(): argument 'exponent' (position 2) must be Tensor, not {type_name(exponent)}")
     return result if out is None else out.copy_checked(result)
 
 

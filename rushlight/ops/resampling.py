@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 
 from ..core import dtypes, memory
+from ..core.errors import type_name
 from .arguments import whole_numbers
 from .record import composite, primitive
 
@@ -229,7 +230,7 @@ def output_sizes(input, size, scale_factor, recompute):
         return whole_numbers(size, "interpolate", "size") * n, (None,) * n
     for scale in scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,):
         if not isinstance(scale, numbers.Real):
-            raise TypeError(f"interpolate(): argument 'scale_factor' must be tuple of floats, not {type(scale).__name__}")
+            raise TypeError(f"interpolate(): argument 'scale_factor' must be tuple of floats, not {type_name(scale)}")
     if isinstance(scale_factor, (tuple, list)):
         if len(scale_factor) != n:
             raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of "

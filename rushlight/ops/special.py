@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core import bessel, dtypes, error_tails, gamma
 from ..core.error_function import erf as erf_kernel
-from ..core.errors import OutOfMemoryError
+from ..core.errors import OutOfMemoryError, type_name
 from ..tensor import Tensor
 from .activation import sigmoid
 from .aggregation import finish, logsumexp
@@ -155,7 +155,7 @@ def polygamma(n, input, *, out=None):
     tensor([1.6449])
     """
     if not isinstance(n, int):
-        raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
+        raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type_name(n)}")
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return finish(_polygamma(input, n), out)
@@ -210,7 +210,7 @@ def mvlgamma(input, p, *, out=None):
     tensor([0.])
     """
     if isinstance(p, bool) or not isinstance(p, int):
-        raise TypeError(f"mvlgamma(): argument 'p' (position 2) must be int, not {type(p).__name__}")
+        raise TypeError(f"mvlgamma(): argument 'p' (position 2) must be int, not {type_name(p)}")
     if input.numel() * p > 1 << 23:
         raise OutOfMemoryError(f"mvlgamma: {input.numel()} elements of dimension {p} are {input.numel() * p} evaluations of lgamma, too many")
     if p < 1:
@@ -232,7 +232,7 @@ def floats_only(kernel, name):
 def need_tensors(name, input, other):
     for position, argument, value in ((1, "input", input), (2, "other", other)):
         if not isinstance(value, Tensor):
-            raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}")
+            raise TypeError(f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type_name(value)}")
 
 
 @composite("")

@@ -198,3 +198,18 @@ def test_returning_the_input_makes_a_new_tensor():
     assert y is not x
     y.backward()
     assert x.grad.tolist() == [4]
+
+
+def test_a_node_shows_itself_as_pytorchs_does():
+    class Swish(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    out = Swish.apply(torch.ones(1, requires_grad=True))
+    assert repr(out.grad_fn).startswith("<torch.autograd.function.SwishBackward object at 0x")
+    assert out.grad_fn.name() == "SwishBackward" and repr(out) == "tensor([2.], grad_fn=<SwishBackward>)"
