@@ -303,7 +303,7 @@ class Tensor:
             raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
                                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
         if value and self._dtype.category < dtypes.FLOAT:
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
         if value and type(self) is InferenceTensor and not modes.inference_enabled():
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         self._requires_grad = value
@@ -313,6 +313,8 @@ class Tensor:
         if self._node is not None and not requires_grad:
             self.requires_grad = False
         if requires_grad != self._requires_grad:
+            if requires_grad and self._dtype.category < dtypes.FLOAT:
+                raise RuntimeError("only Tensors of floating point dtype can require gradients")
             self.requires_grad = True if requires_grad else False
         return self
 
@@ -579,6 +581,8 @@ class Parameter(Tensor, metaclass=ParameterType):
         parameter._array, parameter._dtype, parameter._requires_grad = data._array, data._dtype, False
         parameter._node = parameter._grad = parameter._meta = parameter._shape = None
         if requires_grad:
+            if data._dtype.category < dtypes.FLOAT:
+                raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
             parameter.requires_grad = True
         return parameter
 

@@ -26,8 +26,12 @@ def test_results_of_parameters_are_none():
 
 
 def test_integers_cannot_require_grad():
-    with pytest.raises(RuntimeError, match="nly Tensors of floating point and complex dtype can require gradients"):
+    with pytest.raises(RuntimeError, match="^Only Tensors of floating point and complex dtype can require gradients"):
         nn.Parameter(torch.tensor([1]))
+    with pytest.raises(RuntimeError, match="^only Tensors of floating point and complex dtype can require gradients"):
+        torch.tensor([1]).requires_grad = True
+    with pytest.raises(RuntimeError, match="^only Tensors of floating point dtype can require gradients"):
+        torch.tensor([1]).requires_grad_()
 
 
 def test_copies_stay_parameters():
