@@ -548,7 +548,34 @@ class Shapes(Tensors):
                         self.fix_sizes(self.value(item))
                 for source, strides in self.strided:
                     self.guards.add("layout", source, "{v}._array.strides == {0}", strides, words=f"tensor {source.name!r} strides == {strides}")
+        args, kwargs = self.with_signs(function, args, kwargs)
         return super().call_op(function, args, kwargs)
+
+    def with_signs(self, function: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        """A size, dim or index that is negative says something else (-1: as it was, or from the end), so its sign is guarded."""
+        name = public_name(function)
+        if name in NUMBERS or name.endswith("_") and name.strip("_") in NUMBERS or getattr(function, "__module__", "") == "_operator" and name not in (
+                "getitem", "setitem", "delitem"):
+            return args, kwargs
+        symbols = [value for value in symbols_within([*args, *kwargs.values()]) if type(value.hint) is int]
+        if any(value.hint < 0 for value in symbols):
+            return tuple(map(self.fixed_signs, args)), {key: self.fixed_signs(item) for key, item in kwargs.items()}
+        for value in symbols:
+            self.relate("ge", value, 0)
+        return args, kwargs
+
+    def fixed_signs(self, value: Any) -> Any:
+        """The value with each number that is negative as it is, and each other one not negative."""
+        if type(value) is slice:
+            return slice(*map(self.fixed_signs, (value.start, value.stop, value.step)))
+        if type(value) in (tuple, list, Size) and any(type(item) in (Symbol, slice) for item in value):
+            return type(value)(map(self.fixed_signs, value))
+        if type(value) is not Symbol or type(value.hint) is not int:
+            return value
+        if value.hint < 0:
+            return value.concrete()
+        self.relate("ge", value, 0)
+        return value
 
     def keeps_layout(self, value: Any, name: str) -> bool:
         """Whether an input is guarded to be contiguous, which decides the answer whatever its sizes."""
@@ -609,6 +636,25 @@ class Shapes(Tensors):
 
     def native_callable(self, function: Any) -> Any:
         return function
+
+
+def symbols_within(values: Any) -> list:
+    found = []
+    for value in values:
+        if type(value) is Symbol:
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found += symbols_within(value)
+        elif type(value) is slice:
+            found += symbols_within((value.start, value.stop, value.step))
+    return found
+
+
+# Ops that take a number as a number, whose sign is nothing special.
+NUMBERS = frozenset("add sub rsub subtract mul multiply div divide true_divide floor_divide remainder fmod pow float_power copysign "
+                    "addcmul addcdiv addmm addbmm baddbmm addmv addr lerp maximum minimum clamp clip clamp_min clamp_max fill where masked_fill "
+                    "eq ne lt le gt ge greater less greater_equal less_equal not_equal bitwise_and bitwise_or bitwise_xor "
+                    "atan2 hypot arange tensor as_tensor scalar_tensor full_like iadd".split())
 
 
 def fit(terms: list, points: list, size: int) -> list[int] | None:

@@ -7,6 +7,7 @@ depends on the stand-in's values never reaches the trace: such a question is a b
 
 import mmap
 import operator
+from bisect import bisect_left, insort
 from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakValueDictionary, ref
@@ -17,10 +18,11 @@ from numpy.lib.array_utils import byte_bounds
 from ..core import modes
 from ..core.memory import PRIVATE
 from ..graph import Graph, Node
+from ..graph.memory import Memory, span, written_inputs
 from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
 from .calling import Calls
 from .kinds import find
-from .loading import SCALARS, Pending, is_library
+from .loading import SCALARS, Fleeting, Pending, is_library
 from .machine import Break
 from .sources import Source
 
@@ -114,6 +116,7 @@ class Tensors(Calls):
         self.traced: WeakValueDictionary[int, Traced] = WeakValueDictionary()
         self.shadows: dict[int, tuple] = {}  # by the identity of what owns memory: a weak reference to it, and its shadow
         self.storages: dict[int, tuple] = {}  # real storage -> its copy
+        self.spans: list[tuple[int, int, int]] = []  # where those storages lie, in order: they are apart
         self.recorded = present_modes()
         self.recorded_ops = 0
         self.tensor_attributes: dict[int, tuple] = {}
@@ -147,20 +150,16 @@ class Tensors(Calls):
 
     def copy_of(self, raw: Tensor) -> Tensor:
         """A tensor like `raw` over a copy of its storage, shared with the copies of its other views."""
-        storage = storage_array(raw)
-        found = self.storages.get(id(storage))
-        if found is None:
-            found = self.storages[id(storage)] = (storage, copy_layout(storage))
-        base = found[1]
+        storage, base = self.copied(storage_array(raw))
         array = raw._array
-        if array is storage or (array.shape == storage.shape and array.strides == storage.strides):
+        if array is storage or (array.shape == storage.shape and array.strides == storage.strides and array.dtype == storage.dtype
+                                and array.__array_interface__["data"] == storage.__array_interface__["data"]):
             copied = base
         else:
             try:
-                offset = (array.__array_interface__["data"][0] - storage.__array_interface__["data"][0])
-                if not storage.flags.c_contiguous or array.dtype != storage.dtype:
-                    raise ValueError
-                copied = np.ndarray(array.shape, array.dtype, base.reshape(-1).view(np.uint8), offset, array.strides)
+                memory = base.reshape(-1).view(np.uint8) if base.flags.c_contiguous else base.base
+                start = array.__array_interface__["data"][0] - span(storage)[0]
+                copied = np.ndarray(array.shape, array.dtype, memory, start if array.size else 0, array.strides)
             except (ValueError, TypeError):
                 copied = copy_layout(array)
         tensor = new(type(raw))
@@ -172,6 +171,22 @@ class Tensors(Calls):
                 base = None if raw._meta is None else raw._meta.base
                 tensor = operator.getitem(tensor, ...) if base is not None and base._node is None else operator.mul(tensor, 1)
         return tensor
+
+    def copied(self, storage: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The owner of some memory and its copy; the owner is another one where that holds the memory of both (a buffer, mapped twice)."""
+        found = self.storages.get(id(storage))
+        if found is None:
+            low, high = span(storage)
+            at = bisect_left(self.spans, (high,)) - 1
+            if low < high and at >= 0 and self.spans[at][1] > low:
+                start, stop, owner = self.spans[at]
+                if not start <= low < high <= stop:
+                    raise Fleeting("two of its tensors have memory in common that no one of them holds")
+                return self.storages[owner]
+            found = self.storages[id(storage)] = (storage, copy_layout(storage))
+            if low < high:
+                insort(self.spans, (low, high, id(storage)))
+        return found
 
     def tensor_guard(self, source: Source, raw: Tensor) -> None:
         kind = type(raw)
@@ -209,6 +224,15 @@ class Tensors(Calls):
                 if type(item) is Traced and item.source is not None and item.real is not None:
                     self.guards.add("writes", item.source, "({v}._meta is None or {0}({v}) == {1})" if view_of(item.real) is None else "{0}({v}) == {1}",
                                     view_of, view_of(item.real), words=f"{item.source.name} can be written to as before")
+
+    def guard_memory(self) -> None:
+        """What is written shares memory with other inputs as it does now."""
+        inputs = [item for item in self.inputs if type(item) is Traced and item.source is not None and item.real is not None]
+        written = written_inputs(self.graph, [item.node for item in inputs])
+        if written and len(inputs) > 1:
+            text = ", ".join(f"{{{at}}}" for at in range(1, len(inputs) + 1))
+            self.guards.add("memory", None, f"{{0}}({text})", Memory([item.real for item in inputs], written),
+                            words="what is written shares memory with the other tensors as before", others=tuple([item.source for item in inputs]))
 
     def guard_apart(self) -> None:
         """Inputs that could be one tensor, for all that is guarded, are guarded to be several: in pairs, or in one set if many."""

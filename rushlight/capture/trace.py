@@ -382,6 +382,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     tracer.guard_apart()
     tracer.guard_written_apart(rebuild.written)
     tracer.guard_writes()
+    tracer.guard_memory()
     tracer.guard_presence()
     guard, guard_source = guarding.build(tracer.guards, len(point.names), given)
     mutates = any(changes(node) for node in tracer.graph.nodes)

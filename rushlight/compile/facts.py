@@ -11,14 +11,18 @@ from collections.abc import Set
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ..capture.guards import Guard
 from ..capture.modules import no_hooks
 from ..capture.sources import Source
 from ..capture.training import Snapshot
 from ..core import modes
 from ..core.parallel import Threads
+from ..graph.memory import Memory, span
 from ..kernels import launch, pool
 from ..kernels.launch import CELL, ITEMS, SIZE, TYPE, Rows
+from ..kernels.runtime import DATA
 from ..nn.hooks import GLOBAL
 from ..nn.module_hooks import CALL_TABLES
 from ..tensor import Tensor
@@ -26,6 +30,7 @@ from .config import slow
 
 # Values that no one can change: the same object means the same answer.
 FROZEN = (int, float, str, bool, bytes, complex, type(None), range)
+PAIRS = 512  # so many pairs of tensors are looked at one by one
 OWN_STATE = "{0} not in {v}.__dict__"
 TENSOR = "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and {v}._node is None"
 SHAPE = "{v}._array.shape == {0} and {v}._array.strides == {1}"
@@ -230,6 +235,8 @@ class Facts:
         kind, source, condition = guard.kind, guard.source, guard.condition
         if kind == "mode":
             self.mode(guard)
+        elif kind == "memory":
+            self.memory(guard.operands[0], guard.others)
         elif source is None:
             raise Left
         elif kind == "alias" and condition in ("{v} is {0}", "{v} is not {0}") and not any(map(self.moving, (source, *guard.others))):
@@ -274,6 +281,31 @@ class Facts:
             self.rows.same(0, id(function) + self.slots["__code__"], id(function.__code__))
         else:
             raise Left
+
+    def memory(self, memory: Memory, sources: tuple) -> None:
+        """What is written is apart from the other inputs: those that stay lie where they do now, and the others beside them."""
+        if memory.met:
+            raise Left
+        moving = [self.moving(source) for source in sources]
+        pairs = [(one, two) for one in range(len(sources)) if moving[one] for two in range(len(sources))
+                 if one != two and (one in memory.written or two in memory.written) and (one < two or not moving[two])]
+        if len(pairs) > PAIRS:
+            raise Left
+        places = []
+        for source, moves in zip(sources, moving):
+            value = self.find(source) if moves else self.fixed(source)
+            if type(value) not in launch.PLAIN or type(value._array) is not np.ndarray or min(value._array.strides, default=0) < 0:
+                raise Left
+            register, at = (self.register(source), 0) if moves else (0, id(value))
+            self.rows.same(register, at + TYPE, id(type(value)))
+            array = self.rows.load(register, at + self.slots["_array"])
+            self.rows.array(array, value._array.shape, value._array.strides, value._array.dtype)
+            low, high = span(value._array)
+            if not moves:
+                self.rows.same(array, DATA, launch.word(id(value._array) + DATA))
+            places.append((self.rows.load(array, DATA), high - low))
+        for one, two in pairs:
+            self.rows.apart(*places[one], *places[two])
 
     def argument(self, source: Source, kind: str, condition: str, operands: tuple) -> None:
         """A guard on what each call brings."""

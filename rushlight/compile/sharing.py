@@ -9,6 +9,7 @@ from typing import Any
 from ..core.devices import device
 from ..core.modes import Defaults
 from ..graph import Node
+from ..graph.memory import meetings, span
 from ..tensor import Tensor, storage_array
 
 
@@ -30,7 +31,8 @@ def graph_key(module: Any, examples: list, dynamic: list[frozenset], started: di
                       value_key(node.args, places), value_key(node.kwargs, places)))
     storages: dict[int, int] = {}
     inputs = tuple(input_key(example, dims, storages) for example, dims in zip(examples, dynamic))
-    return tuple(lines), inputs, repr(sorted(started.items())), id(Defaults.dtype)
+    spans = [span(example._array) if isinstance(example, Tensor) else (0, 0) for example in examples]
+    return tuple(lines), inputs, meetings(spans, range(len(spans))), repr(sorted(started.items())), id(Defaults.dtype)
 
 
 def value_key(value: Any, places: dict) -> Any:

@@ -24,7 +24,10 @@ from .runtime import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known
 # Words of the head, which lies in the array that the builtin has as `self`.
 ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, WORDS = range(13)
 # What a row does, besides loading into the register of that number: compare a word, its lower half, the register itself, or a byte.
-SAME, SAME_HALF, SAME_OBJECT, SAME_BYTE = -1, -2, -3, -4
+# Or it looks whether two addresses, each with the bytes behind it, are apart.
+SAME, SAME_HALF, SAME_OBJECT, SAME_BYTE, APART = -1, -2, -3, -4, -5
+REGISTER_BITS = 20
+REGISTER_MASK = (1 << REGISTER_BITS) - 1
 REFERENCES, TYPE = 0, 8  # of any object
 SIZE, ITEMS, CELL, VERSION = 16, 24, 16, 24  # of a list (and a tuple's first item), a cell, a dict
 BASE, FLAGS = 48, 64  # of an ndarray
@@ -84,6 +87,19 @@ loads:
   %valid = icmp ne i64 %loaded, 0
   br i1 %valid, label %row.done, label %miss
 compares:
+  %two = icmp eq i64 %to, {APART}
+  br i1 %two, label %aparts, label %one
+aparts:
+  %other.n = and i64 %offset, {REGISTER_MASK}
+  %other.p = getelementptr inbounds i64, ptr %registers, i64 %other.n
+  %other = load i64, ptr %other.p, align 8
+  %this = load i64, ptr %base.p, align 8
+  %behind = lshr i64 %offset, {REGISTER_BITS}
+  %distance = sub i64 %this, %other
+  %shifted = add i64 %distance, %behind
+  %clear = icmp uge i64 %shifted, %want
+  br i1 %clear, label %row.done, label %miss
+one:
   %object = icmp eq i64 %to, {SAME_OBJECT}
   br i1 %object, label %objects, label %words
 objects:
@@ -299,6 +315,11 @@ class Rows:
         """An argument, or what was loaded, must be this very object."""
         self.same(register, 0, id(value), SAME_OBJECT)
 
+    def apart(self, one: int, size: int, two: int, other: int) -> None:
+        """`size` bytes at the address in a register, and `other` bytes at that in another one, do not overlap."""
+        if size and other:  # one - two is neither in (-size, 0] nor in [0, other)
+            self.same(one, (size - 1) << REGISTER_BITS | two, size + other - 1, APART)
+
     def array(self, register: int, shape: tuple, strides: tuple, dtype: np.dtype) -> None:
         """An ndarray, no subclass, of this layout."""
         self.elements(register, shape, dtype)
@@ -365,6 +386,7 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[int] =
                      or np.zeros((0, 4)), np.int64)
     for column in (0, 2):  # the further arguments come behind the given ones
         block[:, column][block[:, column] > rows.given] += fresh
+    block[(block[:, 2] == APART) & ((block[:, 1] & REGISTER_MASK) > rows.given), 1] += fresh
     further = [(rows.given + 1 + i, DATA, rows.next + fresh + len(inputs) + at, 0)
                for i, at in enumerate(at for at, register in enumerate(outputs) if register is None)]
     block = np.concatenate([block, np.array(further, np.int64).reshape(-1, 4)])

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..graph import Node, map_nodes
+from ..graph.memory import meetings, span, written_inputs
 from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
 from . import (  # noqa: F401 (they enter rules)
@@ -528,6 +529,14 @@ def as_array(value: Any) -> np.ndarray:
     return value._array if isinstance(value, Tensor) else np.array(value)
 
 
+def writes_into_shared(module: Any, lowering: Lowering, examples: list[Any]) -> bool:
+    """Whether a write shows in another input too, which only the ops themselves do right."""
+    given = [*zip([node for node in module.graph.nodes if node.op == "placeholder"], examples), *lowering.constants.items()]
+    inputs = [(node, value) for node, value in given if isinstance(value, Tensor)]
+    written = written_inputs(module.graph, [node for node, _ in inputs])
+    return bool(meetings([span(value._array) for _, value in inputs], written))
+
+
 def writes(node: Node) -> bool:
     """True if a node changes one of its arguments (or anything else) in place."""
     return node.op.startswith("call") and node.is_impure() and node.op != "call_module" and (
@@ -554,6 +563,8 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
     """`lower` with the sizes that vary as symbols, but for those that `sizes` has fixed."""
     lowering = Lowering(module, example_inputs, sizes)
     if not lowering.native:
+        return module.forward
+    if any(map(writes, module.graph.nodes)) and writes_into_shared(module, lowering, example_inputs):
         return module.forward
     if is_step(module.graph):
         stepped = step(module, lowering, example_inputs)

@@ -109,4 +109,4 @@ def test_a_view_that_may_be_written_is_as_good_as_a_tensor():
     for make in (lambda base: base[1], lambda base: torch.arange(3.0), lambda base: base[0]):
         one, other = torch.arange(6.0).reshape(2, 3), torch.arange(6.0).reshape(2, 3)
         assert repr(fast(one, make(one))) == repr(f(other, make(other)))
-    assert len(fast._rushlight_compiled.start.entries) == 1
+    assert len(fast._rushlight_compiled.start.entries) == 3  # each shares other memory with what is written
