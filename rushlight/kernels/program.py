@@ -82,10 +82,12 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
 def unshaped(outputs: list[Array]) -> list[Array]:
     """Outputs that are others' values under another shape, as those values: their memory is the same."""
     result: list[Array] = []
+    taken = set(outputs)
     for array in outputs:
         base = array.args[0] if isinstance(array, Reshape) else array
-        whole = isinstance(base, (External, Point, Reduce)) and base not in outputs and base not in result
+        whole = isinstance(base, (External, Point, Reduce)) and base not in taken
         result.append(base if whole else array)
+        taken.add(result[-1])
     return result
 
 
@@ -118,6 +120,8 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     mine: dict[int, list[Array]] = {}
     for array in targets:
         mine.setdefault(planner.home[array], []).append(array)
+    large = {buffers[array] for array in outputs
+             if not is_open(array.size) and array.size * scalars.SIZE[array.dtype] >= streamed}
     for turn, number in enumerate(turns):
         group = planner.groups[number]
         kernel = None if isinstance(group, External) else fuse.build(planner, number, buffers)
@@ -141,8 +145,6 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             kernel = fuse.storing(kernel, renamed)
         if not any(stage.stores for stage in kernel.stages):
             continue
-        large = [name for array, name in buffers.items()
-                 if name.startswith("out") and not is_open(array.size) and array.size * scalars.SIZE[array.dtype] >= streamed]
         same, places = canonical(kernel._replace(streamed=tuple(name for name, _ in kernel.buffers if name in large)))
         written = module.shared.get(same)
         if written is None:
