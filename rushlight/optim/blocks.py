@@ -14,6 +14,7 @@ from operator import is_
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from ..core import dtypes
 from ..tensor import PLAIN, Tensor, note_writes, wrap
@@ -153,13 +154,13 @@ class Block:
             return STALE
         if layout.names and not self.first and self._state_was_replaced(states):
             return STALE
-        missing, dtype, arrays = 0, self.dtype, self.arrays
+        missing, dtype, arrays, moved = 0, self.dtype, self.arrays, False
         for index, param, shape, view in self.members:
             value = param._array
             if value is not arrays[index]:
                 if value.shape != shape or value.dtype != dtype or self.direct and not value.flags.c_contiguous:
                     return STALE
-                arrays[index] = value
+                arrays[index], moved = value, True
             grad = param._grad
             if grad is None:
                 missing += 1
@@ -171,6 +172,8 @@ class Block:
                 self.grads = array
             else:
                 view[...] = array
+        if moved and overlap(arrays):  # what was copied back last would undo the others' updates
+            return STALE
         return ALL if not missing else NONE if missing == len(self.params) else SOME
 
     def _state_was_replaced(self, states: Any) -> bool:
@@ -333,7 +336,7 @@ class Plan:
         now = [param for param in self.waiting if param._grad is not None]
         made: list[Block] = []
         states = states if layout.names else defaultdict(dict)  # plain SGD keeps nothing, and leaves no empty entries
-        if self.alone:
+        if self.alone or overlap([param._array for param in now]):
             blocks: dict[Tensor, Block] = {param: Block([param], [states[param]], layout, is_first(states[param], layout), pool) for param in now}
             made = [blocks[param] for param in now]
         else:
@@ -357,6 +360,12 @@ class Plan:
         self.blocks += made
         self.waiting = [param for param in self.waiting if param._grad is None]
         return made
+
+
+def overlap(arrays: list[np.ndarray]) -> bool:
+    """Whether some of them share memory."""
+    spans = sorted(byte_bounds(array) for array in arrays if array.size)
+    return any(stop > start for (_, stop), (start, _) in zip(spans, spans[1:]))
 
 
 def is_first(state: dict, layout: Layout) -> bool:
