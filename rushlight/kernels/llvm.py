@@ -46,6 +46,10 @@ class CompileError(RuntimeError):
     """Generated IR was refused by the linter or the verifier: always a defect of rushlight."""
 
 
+class TooLarge(CompileError):
+    """A module of more code than is compiled at once: no defect, its graph runs by its ops."""
+
+
 # Processors that code can be made for besides this one: `RUSHLIGHT_CPU` names one, and tests run every kernel for each.
 TARGETS = {
     "avx2": ("x86-64-v3", "avx avx2 bmi bmi2 cmov cx16 cx8 f16c fma fxsr lzcnt mmx movbe popcnt sahf sse sse2 sse3 sse4.1 sse4.2 ssse3 xsave"),
@@ -195,7 +199,7 @@ def lint(text: str) -> None:
         raise CompileError("generated IR refers to an external variable")
     count = text.count("\n  %") + text.count("\n  store") + text.count("\n  call")
     if count > MAX_INSTRUCTIONS:
-        raise CompileError(f"a generated module has {count} instructions, more than {MAX_INSTRUCTIONS}")
+        raise TooLarge(f"a generated module has {count} instructions, more than {MAX_INSTRUCTIONS}")
 
 
 def optimise(text: str) -> Any:

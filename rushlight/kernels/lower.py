@@ -546,8 +546,8 @@ def writes(node: Node) -> bool:
 def lower(module: Any, example_inputs: list[Any]) -> Callable:
     """A callable with the meaning of `module` (a GraphModule), compiled for inputs like the examples.
 
-    Inputs of other shapes or dtypes raise ValueError; other strides cost a copy.  Without a JIT, or for graphs that
-    write in place, it is the module's own `forward`.
+    Inputs of other shapes or dtypes raise ValueError; other strides cost a copy.  Without a JIT, for graphs that
+    write in place, and for those of too much code, it is the module's own `forward`.
     """
     if not llvm.available():
         return module.forward
@@ -555,6 +555,10 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     while True:
         try:
             return lowered_with(module, list(example_inputs), Sizes(fixed))
+        except llvm.TooLarge as reason:
+            if "kernels" in LOGS:
+                log.warning("not native: %s", reason)
+            return module.forward
         except Fixed as asked:  # for what cannot take a symbol: those sizes are numbers, and the program serves only them
             fixed |= asked.symbols
 

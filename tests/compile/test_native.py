@@ -5,6 +5,7 @@ import pytest
 import rushlight as torch
 from rushlight.compile import native
 from rushlight.compile.config import counters
+from rushlight.kernels import llvm
 
 
 @pytest.fixture
@@ -107,3 +108,19 @@ def test_writes_into_inputs_become_part_of_their_history():
             assert torch.equal(fast(one, y), function(two, z))
             (one.sum() + y.sum()).backward(), (two.sum() + z.sum()).backward()
             assert torch.equal(leaf.grad, other.grad)
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_graph_of_too_much_code_runs_by_its_ops(trained, monkeypatch):
+    monkeypatch.setattr(llvm, "MAX_INSTRUCTIONS", 50)
+
+    def f(x):
+        return (x.tanh() * x.exp()).softmax(-1)
+
+    x, y = (torch.linspace(-1, 1, 35).reshape(5, 7).requires_grad_(trained) for _ in range(2))
+    found, wanted = torch.compile(f)(x), f(y)
+    assert torch.equal(found, wanted)
+    if trained:
+        (found * found).sum().backward()
+        (wanted * wanted).sum().backward()
+        assert torch.equal(x.grad, y.grad)
