@@ -15,7 +15,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MAGIC = b"rushlight object 1\n"
@@ -146,15 +146,21 @@ def store(name: str, content: bytes) -> None:
 def trim(place: Path, limit: int = LIMIT) -> None:
     """Remove the entries that were used longest ago until the rest fits in `limit` bytes."""
     entries = []
-    for path in place.glob("*.o"):
-        try:
-            status = path.stat()
-        except OSError:
-            continue  # another process removed it
-        entries.append((status.st_mtime, status.st_size, path))
+    with os.scandir(place) as found:  # there may be tens of thousands: a Path for each would take longer than this
+        for entry in found:
+            if not entry.name.endswith(".o"):
+                continue
+            try:
+                status = entry.stat()
+            except OSError:
+                continue  # another process removed it
+            entries.append((status.st_mtime, status.st_size, entry.path))
     total = sum(size for _, size, _ in entries)
+    if total <= limit:
+        return
     for _, size, path in sorted(entries):
         if total <= limit:
             break
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
         total -= size
