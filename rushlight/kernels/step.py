@@ -414,6 +414,8 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
         if isinstance(symbol.array, Source):
             raise Unsupported("a result that is a view of an input")
         fresh.append(node)
+        if symbol.array.ndim != getattr(node.meta.get("val"), "ndim", symbol.array.ndim):
+            raise Unsupported("a result that is one number for a whole tensor")
         live = getattr(node.meta.get("val"), "_requires_grad", False)
         if live and node not in past:
             raise Unsupported("a result with history")

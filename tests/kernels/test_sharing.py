@@ -151,3 +151,12 @@ def test_reductions_of_nothing_compile():
     for shape in ((2, 0), (0, 3), (0, 0), (2, 2)):
         x = torch.ones(*shape)
         assert [list(part.shape) for part in f(x)] == [[shape[1]], [shape[1]], [], [shape[0]] if shape[1] else list(shape)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_filled_result_beside_a_write_has_its_shape(dynamic):
+    def filled(x, y, number):
+        x.mul_(2)
+        return torch.full_like(y, number)
+    found = torch.compile(filled, dynamic=dynamic)(torch.ones(5), torch.ones(5), 2)
+    assert found.tolist() == [2] * 5
