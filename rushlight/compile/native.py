@@ -11,7 +11,7 @@ from typing import Any
 
 from ..kernels import lower, tune
 from ..kernels.runtime import Misfit
-from .policy import LOGS, log
+from .policy import LOGS, PLACED, log
 
 SHAPES = 16  # programs of one graph; what has more shapes runs by its ops
 WATCHED = 256  # sets of shapes whose time by ops is kept
@@ -84,3 +84,6 @@ def compile_native(module: Any, examples: list, make: Callable | None = None) ->
 
     run.lowered, run.direct = first, getattr(first, "direct", None)
     return run
+
+
+PLACED += [compile_native, compile_tuned]

@@ -185,7 +185,7 @@ class Policy:
             print(module.print_readable(print_output=False), file=sys.stderr)
         shared = owner.points.graphs
         key = graph_key(module, examples, [self.dims.get(item.source, frozenset()) if isinstance(item, Tensor) else frozenset()
-                                           for item in tracer.inputs], tracer.started)
+                                           for item in tracer.inputs], tracer.started, any(owner.backend is one for one in PLACED))
         found = None if key is None else shared.get(key)
         if found is not None:
             return found[0]
@@ -364,4 +364,5 @@ def source_line(filename: str, line: int) -> str:
 
 
 log = logging.getLogger("rushlight.compile")
+PLACED: list[Any] = []  # the backends that go by which inputs share memory when they compile (native.py)
 LOGS = frozenset(filter(None, os.environ.get("RUSHLIGHT_LOGS", "").replace(" ", "").split(",")))

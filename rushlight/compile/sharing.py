@@ -13,11 +13,12 @@ from ..graph.memory import meetings, span
 from ..tensor import Tensor, storage_array
 
 
-def graph_key(module: Any, examples: list, dynamic: list[frozenset], started: dict) -> tuple | None:
+def graph_key(module: Any, examples: list, dynamic: list[frozenset], started: dict, placed: bool) -> tuple | None:
     """A value equal for graphs that compute the same from inputs of the same kind; None if that cannot be told.
 
     `dynamic` gives for each example the dims whose sizes are symbolic: of those only the number counts.  `started` are the
-    modes (gradients, autocast) that the graph begins in.
+    modes (gradients, autocast) that the graph begins in.  `placed`: the backend goes by which inputs share memory when it compiles; a
+    graph that is run op by op meets what is shared anew in each run.
     """
     places: dict[Node, int] = {}
     lines: list[tuple] = []
@@ -31,6 +32,8 @@ def graph_key(module: Any, examples: list, dynamic: list[frozenset], started: di
                       value_key(node.args, places), value_key(node.kwargs, places)))
     storages: dict[int, int] = {}
     inputs = tuple(input_key(example, dims, storages) for example, dims in zip(examples, dynamic))
+    if not placed:
+        return tuple(lines), tuple([item[:-1] if type(item) is tuple else item for item in inputs]), repr(sorted(started.items())), id(Defaults.dtype)
     spans = [span(example._array) if isinstance(example, Tensor) else (0, 0) for example in examples]
     return tuple(lines), inputs, meetings(spans, range(len(spans))), repr(sorted(started.items())), id(Defaults.dtype)
 
