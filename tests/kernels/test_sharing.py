@@ -157,6 +157,7 @@ def test_reductions_of_nothing_compile():
 def test_a_filled_result_beside_a_write_has_its_shape(dynamic):
     def filled(x, y, number):
         x.mul_(2)
-        return torch.full_like(y, number)
+        full = torch.full_like(y, number)
+        return full + 0, full + 1
     found = torch.compile(filled, dynamic=dynamic)(torch.ones(5), torch.ones(5), 2)
-    assert found.tolist() == [2] * 5
+    assert [result.tolist() for result in found] == [[2] * 5, [3] * 5]
