@@ -465,7 +465,8 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     reached = reach(back, recorded)
     by_symbol = {id(symbol): None if g is None else place[next(where)] for symbol, g in zip(wanted, grads)}
     places = [by_symbol.get(id(symbol)) for _, symbol in inputs] + [None] * len(pair.noises)
-    pair.grads = [(at, 0 if at is None else reached[at]) for at in places]
+    # a gradient that is zero whatever comes (that of floor) is made of no tangent and is given all the same
+    pair.grads = [(at, 0 if at is None else reached[at] or -1) for at in places]
     numbers = {node: i for i, node in enumerate(placeholders)}
     pair.unread = [(numbers[node], tuple(symbol.array.shape)) for node, symbol in inputs if node in numbers and symbol.array not in taken]
     pair.givens = [(at, dtypes.BY_NAME[s.dtype]) for at, s in sources if isinstance(s, Given)]
