@@ -63,3 +63,12 @@ def test_char_gpt_trains_from_the_file():
     package = reloaded(export({"forward": net, "train_step": train_step}, {"forward": (text,), "train_step": (text, following)}))
     for _ in range(3):
         assert torch.allclose(package.train_step(text, following), train_step(text, following), rtol=1e-4)
+
+
+def test_actor_and_critic():
+    net = example("cart_pole").ActorCritic().eval()
+    program = reloaded(export(net, (torch.randn(2, 4),), dynamic_shapes={"seen": {0: Dim("batch", min=1)}}))
+    for size in (1, 2, 7):
+        seen = torch.randn(size, 4)
+        for got, want in zip(program(seen), net(seen)):
+            assert torch.allclose(got, want, atol=1e-6)
