@@ -1,6 +1,8 @@
 """Operators whose Python meaning is not one op: reflected forms and powers. They are set on Tensor here."""
 import math
 
+import numpy as np
+
 from ..tensor import Tensor
 from .comparison import bitwise_left_shift, bitwise_right_shift
 from .pointwise import floor_divide, mul, positive, reciprocal, remainder
@@ -10,7 +12,13 @@ from .record import composite, pointwise
 INFINITY, NAN = math.inf, math.nan
 
 
+def plain(number):
+    """A NumPy scalar as the Python number of its value: the two promote alike."""
+    return number.item() if isinstance(number, np.generic) else number
+
+
 def power_operator(self, exponent):
+    exponent = plain(exponent)
     return pow(self, exponent) if isinstance(exponent, (Tensor, int, float, complex)) else NotImplemented
 
 
@@ -28,14 +36,14 @@ def _pow_of_number(exponent, base): ...
 
 
 def reflected_power(self, base):
+    base = plain(base)
     if isinstance(base, Tensor):
         return _pow(base, self)
     return _pow_of_number(self, base) if isinstance(base, (int, float, complex)) else NotImplemented
 
 
-
-
 def reflected_division(self, other):
+    other = plain(other)
     return mul(reciprocal(self), other) if isinstance(other, (int, float, complex, Tensor)) else NotImplemented
 
 

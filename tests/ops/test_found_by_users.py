@@ -1,4 +1,5 @@
 """Faults met while comparing with PyTorch 2.13, each with the value that it gives."""
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -39,3 +40,12 @@ def test_gradient_with_respect_to_an_edge():
 def test_an_op_itself_compiles():
     assert torch.compile(torch.sin, fullgraph=True)(torch.zeros(2)).tolist() == [0.0, 0.0]
     assert torch.compile(torch.nn.functional.relu, fullgraph=True)(torch.tensor([-1.0, 1.0])).tolist() == [0.0, 1.0]
+
+
+def test_numpy_scalars_are_exponents_and_bases():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    (x ** np.int64(2)).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0] and (x.detach() ** np.int64(2)).dtype is torch.float32
+    for result in (np.float32(2) ** x.detach(), np.float32(2) / x.detach(), torch.tensor([2]) ** np.int64(3)):
+        assert isinstance(result, torch.Tensor)
+    assert (np.float32(2) ** x.detach()).tolist() == [2.0, 4.0]
