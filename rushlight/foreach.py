@@ -3,6 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .ops import LINALG
+from .ops.creation import plain_number
 from .tensor import Tensor
 
 UNARY = frozenset("abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt sigmoid sign sin "
@@ -56,7 +57,7 @@ def foreach(name: str) -> Callable[..., Any] | None:
         results = []
         for at, tensor in enumerate(tensors):
             values = [column[at] for column in columns]
-            extra = dict(named, value=number(scales[at])) if scales is not None else named
+            extra = dict(named, value=plain_number(scales[at])) if scales is not None else named
             which = CLAMP[op] if op in CLAMP and not isinstance(values[0], Tensor) else op
             results.append(getattr(tensor, which + "_" * in_place)(*values, *(() if scales is not None else rest), **extra))
         return list(tensors) if in_place else tuple(results)
@@ -64,10 +65,6 @@ def foreach(name: str) -> Callable[..., Any] | None:
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"`{op}{'_' * in_place}` of each tensor of a list. {'Returns the list.' if in_place else 'Returns a tuple.'}"
     return run
-
-
-def number(value: Any) -> Any:
-    return value.item() if isinstance(value, Tensor) else value
 
 
 def norm(tensors: Any, ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:

@@ -267,7 +267,7 @@ class profile:
     """
 
     def __init__(self, enabled=True, *, use_cpu=True, use_device=None, record_shapes=False, with_flops=False, profile_memory=False, with_stack=False,
-                 with_modules=False, use_kineto=False, **other):
+                 with_modules=False, use_kineto=False):
         warn_unmeasured(dict(with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules), 2)
         self.enabled, self.record_shapes, self.recorder = enabled, record_shapes, None
 

@@ -109,3 +109,8 @@ def test_what_is_not_measured_is_said_once_at_the_users_line(make):
         with make(with_flops=True):
             pass
     assert [warning.filename for warning in said] == [__file__]
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'use_gpu'"):
+        torch.autograd.profiler.profile(use_gpu=True)
