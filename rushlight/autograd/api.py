@@ -5,7 +5,7 @@ from collections import namedtuple
 import numpy as np
 
 from ..core import modes
-from ..tensor import Tensor, asarray, meta_of, tick, wrap
+from ..tensor import OutputEdge, Tensor, asarray, meta_of, tick, wrap
 from . import engine
 from .node import edge_pair, rare_of, register
 
@@ -198,6 +198,22 @@ def stack_tensors(tensors, create):
     if create:
         return Tensor._stacked(tensors)
     return wrap(np.stack([tensor._array for tensor in tensors]))
+
+
+def released(result, own):
+    """The result without history, unless it depends on a tensor that requires grad and is not one of `own`."""
+    if not isinstance(result, Tensor) or not result._requires_grad:
+        return result
+    if result._node is None:
+        return result.detach() if result in own else result
+    node = result._node.node if type(result._node) is OutputEdge else result._node
+    _, leaves = engine.reachable([node])
+    if leaves <= own:
+        kind = type(result)
+        result = result.detach()
+        result._meta = None
+        result.__class__ = kind
+    return result
 
 
 def tensor_backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):

@@ -8,9 +8,7 @@ from collections import namedtuple
 
 from ..core import modes
 from ..tensor import Tensor
-from . import engine
-from .api import grad
-from .node import edge_pair
+from .api import grad, released
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", "primal tangent")
 
@@ -97,11 +95,3 @@ def unpack_dual(tensor, *, level=None):
         return UnpackedDualTensor(tensor, None)
     tangent, = grad([gradient for gradient, _ in pairs], probe, [value for _, value in pairs], create_graph=True, allow_unused=True)
     return UnpackedDualTensor(released(tensor, own), None if tangent is None else released(tangent, own))
-
-
-def released(tensor, own):
-    """Without history where that leads to the level's own variables only: to the user's they stay connected."""
-    if tensor._node is None:
-        return tensor.detach() if tensor in own else tensor
-    _, leaves = engine.reachable([edge_pair(tensor._node)[0]])
-    return tensor.detach() if leaves <= own else tensor

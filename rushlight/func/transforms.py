@@ -2,11 +2,12 @@
 to them; what the function reads from outside stays connected to its own graph, so transforms nest."""
 import functools
 
-from ..autograd import api, engine
+from ..autograd import api
+from ..autograd.api import released
 from ..core import modes
 from ..core.pytree import tree_flatten, tree_map, tree_unflatten
 from ..ops import stack, zeros_like
-from ..tensor import OutputEdge, Tensor
+from ..tensor import Tensor
 
 
 def variable(tensor):
@@ -20,22 +21,6 @@ def variable(tensor):
     if type(tensor) is not type(fresh):
         fresh.__class__ = type(tensor)
     return fresh.requires_grad_() if fresh.is_floating_point() or fresh.is_complex() else fresh
-
-
-def released(result, own):
-    """The result without history, unless it depends on a tensor that requires grad and is not one of `own`."""
-    if not isinstance(result, Tensor) or not result._requires_grad:
-        return result
-    if result._node is None:
-        return result.detach() if result in own else result
-    node = result._node.node if type(result._node) is OutputEdge else result._node
-    _, leaves = engine.reachable([node])
-    if leaves <= own:
-        kind = type(result)
-        result = result.detach()
-        result._meta = None
-        result.__class__ = kind
-    return result
 
 
 def own_leaves(variables):
