@@ -200,6 +200,24 @@ def stack_tensors(tensors, create):
     return wrap(np.stack([tensor._array for tensor in tensors]))
 
 
+def directional(outputs, inputs, tangents, create_graph=True):
+    """J @ tangents by two backwards: the first with cotangents that are variables, the second by those variables.
+
+    Returns (products, probes, gradients): for each output its directional derivative, None where it depends on no input; those
+    variables; and for each input what the first backward gave. No op needs a rule of its own for forward mode this way.
+    """
+    probes = [output.detach().clone().zero_().requires_grad_() for output in outputs]
+    recorded = [(output, probe) for output, probe in zip(outputs, probes) if output._requires_grad]
+    gradients = (None,) * len(inputs)
+    if recorded:
+        gradients = grad([output for output, _ in recorded], inputs, [probe for _, probe in recorded], create_graph=True, allow_unused=True)
+    pairs = [(gradient, tangent) for gradient, tangent in zip(gradients, tangents) if gradient is not None and gradient._requires_grad]
+    products = (None,) * len(probes)
+    if pairs:
+        products = grad([gradient for gradient, _ in pairs], probes, [tangent for _, tangent in pairs], create_graph=create_graph, allow_unused=True)
+    return products, probes, gradients
+
+
 def released(result, own):
     """The result without history, unless it depends on a tensor that requires grad and is not one of `own`."""
     if not isinstance(result, Tensor) or not result._requires_grad:

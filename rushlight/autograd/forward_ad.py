@@ -8,7 +8,7 @@ from collections import namedtuple
 
 from ..core import modes
 from ..tensor import Tensor
-from .api import grad, released
+from .api import directional, released
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", "primal tangent")
 
@@ -84,14 +84,11 @@ def unpack_dual(tensor, *, level=None):
     for dual, tangent in Level.current.duals:
         if dual is tensor:
             return UnpackedDualTensor(released(tensor, {dual}), tangent)
-    probe = tensor.detach().clone().zero_().requires_grad_()
-    duals = [dual for dual, _ in Level.current.duals]
-    if not duals:
+    if not Level.current.duals:
+        return UnpackedDualTensor(tensor, None)
+    duals, tangents = zip(*Level.current.duals)
+    (tangent,), (probe,), _ = directional([tensor], duals, tangents)
+    if tangent is None:
         return UnpackedDualTensor(tensor, None)
     own = {dual for dual in duals if dual._node is None} | {probe}
-    gradients = grad(tensor, duals, probe, create_graph=True, allow_unused=True)
-    pairs = [(gradient, tangent) for gradient, (_, tangent) in zip(gradients, Level.current.duals) if gradient is not None and gradient._requires_grad]
-    if not pairs:
-        return UnpackedDualTensor(tensor, None)
-    tangent, = grad([gradient for gradient, _ in pairs], probe, [value for _, value in pairs], create_graph=True, allow_unused=True)
-    return UnpackedDualTensor(released(tensor, own), None if tangent is None else released(tangent, own))
+    return UnpackedDualTensor(released(tensor, own), released(tangent, own))

@@ -3,7 +3,7 @@ import numpy as np
 
 from ..core import modes
 from ..tensor import Tensor, wrap
-from .api import grad
+from .api import directional, grad
 
 
 def as_inputs(inputs, create_graph):
@@ -109,15 +109,10 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         vectors = checked_vector(v, prepared, "inputs") if v is not None or prepared[0].numel() != 1 or len(prepared) != 1 else (
             wrap(np.ones_like(prepared[0]._array)),)
         outputs, single_out = outputs_of(func, prepared, "jvp", strict)
-        probes = tuple(wrap(np.zeros_like(output._array)).requires_grad_() for output in outputs)
-        gradients = gradient_of(outputs, prepared, probes, True)
-        if strict and any(gradient is None for gradient in gradients):
-            raise RuntimeError(UNUSED.format([g is None for g in gradients].index(True)))
-        pairs = [(gradient, vector) for gradient, vector in zip(gradients, vectors) if gradient is not None and gradient._requires_grad]
-        if pairs:
-            products = grad([g for g, _ in pairs], probes, [x for _, x in pairs], create_graph=create_graph, allow_unused=True)
-        else:
-            products = (None,) * len(probes)
+        products, _, gradients = directional(outputs, prepared, vectors, create_graph)
+        missing = [at for at, gradient in enumerate(gradients) if gradient is None]
+        if strict and missing:
+            raise RuntimeError(UNUSED.format(missing[0]))
     products = filled(products, outputs, False, "")
     return finish(outputs, single_out, create_graph), finish(products, single_out, create_graph)
 

@@ -156,12 +156,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a "
                                f"tuple of 3 tensors, tangents also must be. Got primals with structure {spec} and tangents with structure {tangent_spec}")
         outputs, out_spec = tree_flatten(output)
-        probes = [zeros_like(value).detach().requires_grad_() for value in outputs]
-        gradients = gradients_of(outputs, leaves, probes)
-        pairs = [(gradient, direction) for gradient, direction in zip(gradients, directions) if gradient._requires_grad]
-        found = (None,) * len(probes)
-        if pairs:
-            found = api.grad([gradient for gradient, _ in pairs], probes, [direction for _, direction in pairs], create_graph=True, allow_unused=True)
+        found, probes, _ = api.directional(outputs, leaves, directions)
         products = [zeros_like(value) if product is None else product for value, product in zip(outputs, found)]
     own = own_leaves(leaves) | set(probes)
     value = tree_map(lambda leaf: released(leaf, own), output)
