@@ -91,10 +91,10 @@ def nll_backward(grad, target, weight=None, ignore_index=-100, reduction="mean",
 
 
 def shifted_logits(input):
-    """The logits less the largest of each row, in a new array."""
+    """The logits less the largest of each row, in a new array that lies in rows, however the logits lie."""
     if not input.shape[1]:
         return input.copy()
-    return np.subtract(input, np.maximum.reduce(input, axis=1, keepdims=True))
+    return np.subtract(input, np.maximum.reduce(input, axis=1, keepdims=True), order="C")
 
 
 def row_sums(array):
