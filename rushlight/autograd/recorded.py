@@ -2,11 +2,16 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from ..tensor import wrap
 from .api import grad
 
 
 def leaf_gradients(outputs: Sequence[Any], gradients: Sequence[Any], leaves: Sequence[Any], keep: bool = False) -> tuple:
     """The gradients of `outputs` with respect to `leaves`, which all get one; `keep` keeps the history.
+
+    They become the leaves' `.grad`: dense, in memory that neither another one nor what was given shares.
 
     >>> import rushlight as torch
     >>> from rushlight.autograd.recorded import leaf_gradients
@@ -14,4 +19,13 @@ def leaf_gradients(outputs: Sequence[Any], gradients: Sequence[Any], leaves: Seq
     >>> leaf_gradients([x * x], [None], [x])
     (tensor(6.),)
     """
-    return grad(list(outputs), list(leaves), list(gradients), retain_graph=keep)
+    found = grad(list(outputs), list(leaves), list(gradients), retain_graph=keep)
+    others = [given._array for given in gradients if given is not None]
+    own = []
+    for tensor in found:
+        array = tensor._array
+        if 0 in array.strides or any(np.may_share_memory(array, other) for other in others):
+            tensor = wrap(array.copy(), tensor._dtype)
+        others.append(tensor._array)
+        own.append(tensor)
+    return tuple(own)

@@ -313,6 +313,33 @@ def test_two_optimizers():
     compare(make, graphs=1)
 
 
+def test_equal_gradients_lie_apart():
+    """Two biases that are added get gradients of one value, each in memory of its own, in one native program."""
+    layer = nn.LSTM(3, 4)
+    opt = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step(x):
+        opt.zero_grad()
+        layer(x)[0].sum().backward()
+        opt.step()
+
+    run = torch.compile(step)
+    run(torch.ones(2, 1, 3))
+    run(torch.ones(2, 1, 3))
+    assert is_native(run)
+    assert torch.equal(layer.bias_ih_l0.grad, layer.bias_hh_l0.grad)
+    a, b = (torch.ones(3, requires_grad=True) for _ in range(2))
+
+    def backward():
+        a.grad = b.grad = None
+        (a + b).sum().backward()
+
+    for run in (torch.compile(backward), torch.compile(backward, backend="eager")):
+        run()
+        a.grad.zero_()
+        assert b.grad.tolist() == [1, 1, 1]
+
+
 def test_frozen_parameters():
     def make(model):
         model[0].weight.requires_grad_(False)
