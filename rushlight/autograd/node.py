@@ -10,6 +10,7 @@ from collections import OrderedDict
 import numpy as np
 
 from ..core import dtypes
+from ..core.clock import Counter
 from ..core.hooks import RemovableHandle
 from ..tensor import OutputEdge, Tensor, asarray, meta_of, new, root_of
 
@@ -80,6 +81,7 @@ class Node:
     op = None
     label: str | None = None  # where name() is not the class's name
     saves_out = False
+    private_out = False  # see Op
 
     def name(self):
         """The node's name, as PyTorch writes it."""
@@ -160,8 +162,13 @@ class Node:
 
     def watch_output(self, counter, number=0):
         """The output's storage got a version counter: keep it if the output was saved."""
-        if self.saves_out and type(getattr(self, "guard", None)) is not Freed:
+        if self.saves_out and type(getattr(self, "guard", None)) is not Freed and self.guard is not UNSHARED:
             self.guard = counter if self._outputs == 1 else (*(getattr(self, "guard", None) or ()), (number, counter))
+
+    def unshare_out(self):
+        """A write to the output is about to come, and the rule's own copy may not change (see Op.private_out)."""
+        if type(self.out) is np.ndarray and self.guard is not UNSHARED and (self.guard is None or self.guard.last <= self.seq):
+            self.out, self.guard = self.out.copy(), UNSHARED
 
     def unpack(self, saved):
         """The saved tensor behind `saved`, checked: not freed, and not written since it was saved."""
@@ -214,6 +221,7 @@ class Node:
         return tensor
 
 
+UNSHARED = Counter()  # never written: the guard of a saved output that is the node's own copy
 SAVED_NAMES = {"self": "input", "result": "out", "output": "out"}  # PyTorch's name -> the rules'
 SIZES = "_sym_sizes"  # what PyTorch calls a saved shape
 

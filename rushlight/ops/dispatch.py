@@ -403,7 +403,7 @@ def write_out(out, result):
 
 
 def check_written(tensor):
-    """Refuse a write where several elements share memory, or into read-only or inference memory."""
+    """Called before each write: refuse it where several elements share memory, or into read-only or inference memory."""
     array = tensor._array
     if 0 in array.strides and any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape)) and array.size:
         raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -413,6 +413,10 @@ def check_written(tensor):
     if type(tensor) is InferenceTensor and not modes.inference_enabled():
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
                            "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.")
+    meta = tensor._meta
+    creator = tensor._node if meta is None or meta.base is None else meta.base._node
+    if creator is not None and type(creator) is not OutputEdge and creator.private_out:
+        creator.unshare_out()
 
 
 def check_overlap(written, read):

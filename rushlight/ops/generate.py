@@ -109,7 +109,8 @@ def node_classes(op, scope):
         return None, None
     saved = saved_fields(op)
     slots = [*saved, *(["guard"] if "out" in saved else []), *(["fix"] if has_fix(op) else [])]
-    common = {"op": op, "saved": tuple(saved), "_outputs": op.outputs, "label": LABELS.get(op.node_name), "saves_out": "out" in saved, "__module__": "rushlight.autograd"}
+    common = {"op": op, "saved": tuple(saved), "_outputs": op.outputs, "label": LABELS.get(op.node_name), "saves_out": "out" in saved,
+              "private_out": op.private_out, "__module__": "rushlight.autograd"}
     fast = type(op.node_name, (GraphNode,), {"__slots__": slots, "apply": scope.get("apply", GraphNode.apply_general),
                                           "propagate": scope.get("propagate", Node.propagate), **common})
     general = type(op.node_name, (fast,), {"__slots__": ("metas", "compute"), "apply": GraphNode.apply_general,

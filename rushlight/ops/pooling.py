@@ -148,7 +148,7 @@ def maximum_op(name, node):
     def declared(input, size, kernel, stride, padding, dilation):
         return max_kernel(input, size, kernel, stride, padding, dilation)
     declared.__name__ = declared.__qualname__ = name
-    return primitive(where="", family="opaque", node=node, grad=dict(
+    return primitive(where="", family="opaque", node=node, private_out=True, grad=dict(
         input=lambda g, input, out, size, kernel, stride, padding, dilation: max_pool_backward(
             g, input, out, size, kernel, stride, padding, dilation)))(declared)
 

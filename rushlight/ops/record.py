@@ -36,6 +36,7 @@ class Op:
     kind = "op"
     numbers = "both"  # see pointwise
     no_complex = ""  # see pointwise
+    private_out = False  # the rule keeps `out` where PyTorch's keeps something else: a later write to the output is none to the rule
 
     def __init__(self, declared, kernel, family, grad, tensors, lists, promote, dtype, node, outputs, returns, differentiable, where,
                  dunder, view, scalar, complex_rule, shape_rule, masks=(), check=None):
@@ -141,7 +142,7 @@ def announce(record):
 
 
 def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,
-              complex_rule=None, tensors=None, masks=(), numbers="both", no_complex=""):
+              complex_rule=None, tensors=None, masks=(), numbers="both", no_complex="", private_out=False):
     """An elementwise op: broadcasting, promotion and un-broadcasting are derived.
 
     promote: "same" (the promoted dtype), "float" (integers become the default dtype), "bool" (a comparison).
@@ -155,14 +156,14 @@ def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch meth
     def make(declared):
         record = Op(declared, kernel, "pointwise", grad, tensors, (), promote, None, node, 1, None, None, where, dunder, False,
                     scalar, complex_rule, None, masks)
-        record.numbers, record.no_complex = numbers, no_complex
+        record.numbers, record.no_complex, record.private_out = numbers, no_complex, private_out
         return enter(record, kernel)
     return make
 
 
 def primitive(*, grad=None, tensors=None, lists=(), dtype="first", node=None, outputs=1, returns=None, differentiable=None,
               where="torch method", dunder=None, view=False, family="opaque", complex_rule=None, shape=None, kernel=None,
-              check=None):
+              check=None, private_out=False):
     """An op whose body is its kernel: it takes ndarrays for its tensors and returns an ndarray (or a tuple of `outputs`).
 
     tensors: names of tensor parameters (default: the first); an argument may also be None.
@@ -174,8 +175,10 @@ def primitive(*, grad=None, tensors=None, lists=(), dtype="first", node=None, ou
     view: the result shares memory with the first tensor. shape: `shape(*args) -> shape` for tracing, else the kernel is tried.
     """
     def make(body):
-        return enter(Op(body, kernel or body, family, grad, tensors, lists, None, dtype, node, outputs, returns, differentiable, where,
-                        dunder, view, None, complex_rule, shape, (), check), kernel or body)
+        record = Op(body, kernel or body, family, grad, tensors, lists, None, dtype, node, outputs, returns, differentiable, where,
+                    dunder, view, None, complex_rule, shape, (), check)
+        record.private_out = private_out
+        return enter(record, kernel or body)
     return make
 
 

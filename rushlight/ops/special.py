@@ -59,7 +59,7 @@ def erfc(input):
     """
 
 
-@pointwise(real_only(error_tails.erfinv, "erfinv_vml_cpu"), promote="float", where=PLACES,
+@pointwise(real_only(error_tails.erfinv, "erfinv_vml_cpu"), promote="float", where=PLACES, private_out=True,
            grad=dict(input=lambda g, out: g * (exp(out * out) * 0.886226925452758)))
 def erfinv(input):
     """The number whose error function is input; NaN outside [-1, 1].

@@ -189,3 +189,25 @@ def test_numbers_of_other_classes_are_saved_as_numbers(number):
         x = torch.tensor([1.0, 2.0], requires_grad=True)
         function(x).sum().backward()
         assert torch.allclose(x.grad, torch.full((2,), float(slope)))
+
+
+def zero_unrecorded(y):
+    with torch.no_grad():
+        y.zero_()
+
+
+WRITES = dict(add=(lambda y: y.add_(1), 1), view=(lambda y: y.view(-1).mul_(3), 3), zero=(zero_unrecorded, 1),
+              item=(lambda y: y.__setitem__(0, 2 * y[0]), 2), twice=(lambda y: y.add_(1).mul_(2), 2))
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("counter", [False, True], ids=["fresh", "version read before"])
+def test_a_maximum_may_be_written_because_pytorchs_rule_keeps_its_places(write, counter):
+    x = torch.arange(16.0).reshape(1, 1, 4, 4).requires_grad_()
+    for pooled, winners in ((torch.nn.functional.max_pool2d(x * 1, 2), [5, 7, 13, 15]),
+                            (torch.nn.functional.max_pool1d(x[0] * 1, 2), [1, 3, 5, 7, 9, 11, 13, 15])):
+        assert not counter or pooled._version == 0
+        change, factor = WRITES[write]
+        change(pooled)
+        gradient, = torch.autograd.grad(pooled.sum(), x)
+        assert gradient.flatten().tolist() == [float(factor * (at in winners)) for at in range(16)]
