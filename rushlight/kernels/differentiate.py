@@ -252,8 +252,9 @@ class CompiledBackward(Node):
         kept, pair = self.kept, self.pair
         if type(kept) is Freed:
             self.unpack(kept)
-        tensors = [self.unpack(tensor) for tensor in kept[0]]
         with modes.enable_grad():
+            # Aliases: one input may be part of the history of another, and is asked here for what this graph alone gives it.
+            tensors = [tensor if edge is None else tensor.view_as(tensor) for tensor, edge in zip(map(self.unpack, kept[0]), self.edges)]
             outputs = pair.eagerly(tensors)
         grads = g if self._outputs > 1 else [g]
         chosen = [(out, grad) for out, grad in zip(outputs, grads) if grad is not None]

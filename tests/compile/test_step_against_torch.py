@@ -400,6 +400,42 @@ def test_losses_and_what_they_are_made_of(name):
     training(extra, optimizer="SGD", native=name != "max of a dim")
 
 
+def test_gradients_that_are_one_sum_are_clipped_apart():
+    """The two biases of an LSTM have one gradient, which clipping must not scale twice."""
+    def make(T):
+        T.manual_seed(0)
+        net = T.nn.LSTM(6, 4, batch_first=True)
+        opt = T.optim.SGD(net.parameters(), lr=0.5)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = net(x.unsqueeze(1).expand(-1, 3, -1))[0].square().sum()
+            loss.backward()
+            T.nn.utils.clip_grad_norm_(net.parameters(), 0.25)
+            opt.step()
+            return loss.detach()
+        return step, observed(net, opt)
+    against_torch(make, native=False)
+
+
+def test_derivatives_of_derivatives_across_breaks():
+    """An input of one graph is part of the history of another: each gives its own share of the gradient only."""
+    def make(T):
+        net = model(T)
+
+        def step(x, y):
+            x = x.clone().requires_grad_(True)
+            first = T.autograd.grad(net(x).square().sum(), x, create_graph=True)[0]
+            second = T.autograd.grad(first.square().sum(), x, create_graph=True)[0]
+            loss = (second + x.sin()).square().mean()
+            for p in net.parameters():
+                p.grad = None
+            loss.backward()
+            return loss.detach(), first.detach(), second.detach()
+        return step, observed(net)
+    against_torch(make, steps=2, native=False, tolerance=1e-3)
+
+
 def test_bilinear():
     def build(T):
         T.manual_seed(0)
