@@ -20,7 +20,7 @@ from ..capture.training import Snapshot
 from ..core import modes
 from ..core.parallel import Threads
 from ..graph.memory import Memory, span
-from ..kernels import launch, pool
+from ..kernels import dicts, launch, pool
 from ..kernels.launch import CELL, ITEMS, SIZE, TYPE, Rows
 from ..kernels.runtime import DATA
 from ..nn.hooks import GLOBAL
@@ -163,7 +163,7 @@ class Facts:
 
     def own(self, value: Any) -> dict:
         """The object's own dict."""
-        place = launch.dict_place(value) if hasattr(value, "__dict__") and not isinstance(value, type) else None
+        place = dicts.dict_place(value) if hasattr(value, "__dict__") and not isinstance(value, type) else None
         if place is None:
             raise Left
         self.same_type(value)
@@ -199,16 +199,16 @@ class Facts:
         """The defaults of a function's parameters, known to be the same."""
         self.held.append(function.__defaults__)
         place = id(function) + self.slots["__defaults__"]
-        self.rows.same(0, place, launch.word(place))  # 0 where there are none
+        self.rows.same(0, place, dicts.word(place))  # 0 where there are none
         return function.__defaults__
 
     def same_class(self, owner: type) -> None:
         """The class has the bases and the attributes that it has now."""
-        self.version(launch.class_dict(owner))
+        self.version(dicts.class_dict(owner))
         bases = owner.__mro__
         self.held.append(bases)
         size: int = type.__dict__["__basicsize__"].__get__(type)
-        place = next((at for at in range(id(owner), id(owner) + size, 8) if launch.word(at) == id(bases)), None)
+        place = next((at for at in range(id(owner), id(owner) + size, 8) if dicts.word(at) == id(bases)), None)
         if place is None:
             raise Left
         self.rows.same(0, place, id(bases))
@@ -221,7 +221,7 @@ class Facts:
                 break
             if base.__module__ == "builtins":
                 raise Left
-            self.version(launch.class_dict(base))
+            self.version(dicts.class_dict(base))
             if name in base.__dict__:
                 value = base.__dict__[name]
                 if getattr(owner, name) is not value:  # a descriptor
@@ -302,7 +302,7 @@ class Facts:
             self.rows.array(array, value._array.shape, value._array.strides, value._array.dtype)
             low, high = span(value._array)
             if not moves:
-                self.rows.same(array, DATA, launch.word(id(value._array) + DATA))
+                self.rows.same(array, DATA, dicts.word(id(value._array) + DATA))
             places.append((self.rows.load(array, DATA), high - low))
         for one, two in pairs:
             self.rows.apart(*places[one], *places[two])

@@ -261,9 +261,9 @@ class Writer:
             layout = program.layout([tensor._array for _, tensor in spread])
         except Misfit:
             raise Left from None
-        inputs = [register for register, _ in spread]
-        for register, expected in zip(inputs, layout.inputs, strict=True):
+        for (register, _), expected in zip(spread, layout.inputs, strict=True):
             rows.array(register, *expected)
+        inputs = [(register, launch.DATA, launch.LOAD) for register, _ in spread]
         if any(np.prod(shape, dtype=np.int64) * dtype.itemsize >= memory.SMALL for shape, dtype in layout.outputs):
             raise Left
         facts.threads()

@@ -8,7 +8,6 @@ where anything is found elsewhere there are no launchers and Python code does th
 """
 
 import ctypes
-import gc
 import sys
 import weakref
 from collections.abc import Sequence
@@ -18,20 +17,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..tensor import Parameter, Tensor
-from . import llvm
+from . import dicts, llvm
+from .dicts import word
 from .runtime import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known
 
 # Words of the head, which lies in the array that the builtin has as `self`.
-ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, WORDS = range(13)
-# What a row does, besides loading into the register of that number: compare a word, its lower half, the register itself, or a byte.
-# Or it looks whether two addresses, each with the bytes behind it, are apart.
-SAME, SAME_HALF, SAME_OBJECT, SAME_BYTE, APART = -1, -2, -3, -4, -5
+ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, WORDS = range(15)
+# What a row does with the word at an offset from a register: load it into a register, or compare the word, its lower half or its
+# first byte; for OTHER it must be another.  OBJECT compares the register itself.  APART looks whether two addresses, each with the
+# bytes behind it, are apart.  ADDRESS is the place itself, VALUE the place of a register's own word; INTEGER is the value of a
+# Python int of up to 60 bits; FINITE looks at a Python float.
+LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE = range(11)
+INTO = (LOAD, ADDRESS, VALUE, INTEGER)  # the row's last word is the register that takes the result
 REGISTER_BITS = 20
 REGISTER_MASK = (1 << REGISTER_BITS) - 1
 REFERENCES, TYPE = 0, 8  # of any object
-SIZE, ITEMS, CELL, VERSION = 16, 24, 16, 24  # of a list (and a tuple's first item), a cell, a dict
+SIZE, ITEMS, CELL, NUMBER = 16, 24, 16, 16  # of a list (and a tuple's first item), a cell, a Python number
 BASE, FLAGS = 48, 64  # of an ndarray
 STATE_DICT, STATE_VALUES, STATE_USED = -24, -32, -2  # of a tensor in 3.11: its dict if it has one, else its attributes and how many
+
+# The digits (of 30 bits) and the sign of a Python int, from its first word.
+INTEGER_TAG = """  %n.negative = icmp slt i64 %n.tag, 0
+  %n.opposite = sub i64 0, %n.tag
+  %n.digits = select i1 %n.negative, i64 %n.opposite, i64 %n.tag""" if sys.version_info < (3, 12) else """  %n.digits = lshr i64 %n.tag, 3
+  %n.sign = and i64 %n.tag, 3
+  %n.negative = icmp eq i64 %n.sign, 2"""
 
 LAUNCH_IR = f"""
 define ptr @launch(ptr %self, ptr %args, i64 %given) nounwind {{
@@ -71,61 +81,106 @@ row:
   %base.n = load i64, ptr %row.p, align 8
   %offset.p = getelementptr inbounds i64, ptr %row.p, i64 1
   %offset = load i64, ptr %offset.p, align 8
-  %to.p = getelementptr inbounds i64, ptr %row.p, i64 2
-  %to = load i64, ptr %to.p, align 8
+  %how.p = getelementptr inbounds i64, ptr %row.p, i64 2
+  %how = load i64, ptr %how.p, align 8
   %want.p = getelementptr inbounds i64, ptr %row.p, i64 3
   %want = load i64, ptr %want.p, align 8
   %base.p = getelementptr inbounds ptr, ptr %registers, i64 %base.n
   %base = load ptr, ptr %base.p, align 8
+  %this = load i64, ptr %base.p, align 8
   %word.p = getelementptr i8, ptr %base, i64 %offset
-  %is.load = icmp sge i64 %to, 0
-  br i1 %is.load, label %loads, label %compares
+  switch i64 %how, label %miss [
+    i64 {LOAD}, label %loads
+    i64 {SAME}, label %wholes
+    i64 {HALF}, label %halves
+    i64 {BYTE}, label %bytes
+    i64 {OTHER}, label %others
+    i64 {OBJECT}, label %objects
+    i64 {APART}, label %aparts
+    i64 {ADDRESS}, label %addresses
+    i64 {VALUE}, label %values
+    i64 {INTEGER}, label %integers
+    i64 {FINITE}, label %finites
+  ]
 loads:
   %loaded = load i64, ptr %word.p, align 8
-  %to.reg = getelementptr inbounds i64, ptr %registers, i64 %to
-  store i64 %loaded, ptr %to.reg, align 8
+  %to = getelementptr inbounds i64, ptr %registers, i64 %want
+  store i64 %loaded, ptr %to, align 8
   %valid = icmp ne i64 %loaded, 0
   br i1 %valid, label %row.done, label %miss
-compares:
-  %two = icmp eq i64 %to, {APART}
-  br i1 %two, label %aparts, label %one
-aparts:
-  %other.n = and i64 %offset, {REGISTER_MASK}
-  %other.p = getelementptr inbounds i64, ptr %registers, i64 %other.n
-  %other = load i64, ptr %other.p, align 8
-  %this = load i64, ptr %base.p, align 8
-  %behind = lshr i64 %offset, {REGISTER_BITS}
-  %distance = sub i64 %this, %other
-  %shifted = add i64 %distance, %behind
-  %clear = icmp uge i64 %shifted, %want
-  br i1 %clear, label %row.done, label %miss
-one:
-  %object = icmp eq i64 %to, {SAME_OBJECT}
-  br i1 %object, label %objects, label %words
-objects:
-  %o.word = load i64, ptr %base.p, align 8
-  %o.same = icmp eq i64 %o.word, %want
-  br i1 %o.same, label %row.done, label %miss
-words:
-  %half = icmp eq i64 %to, {SAME_HALF}
-  br i1 %half, label %halves, label %small
-small:
-  %byte = icmp eq i64 %to, {SAME_BYTE}
-  br i1 %byte, label %bytes, label %wholes
-bytes:
-  %b = load i8, ptr %word.p, align 1
-  %b.word = zext i8 %b to i64
-  %b.same = icmp eq i64 %b.word, %want
-  br i1 %b.same, label %row.done, label %miss
+wholes:
+  %w = load i64, ptr %word.p, align 8
+  %w.same = icmp eq i64 %w, %want
+  br i1 %w.same, label %row.done, label %miss
 halves:
   %h = load i32, ptr %word.p, align 4
   %h.word = sext i32 %h to i64
   %h.same = icmp eq i64 %h.word, %want
   br i1 %h.same, label %row.done, label %miss
-wholes:
-  %w = load i64, ptr %word.p, align 8
-  %w.same = icmp eq i64 %w, %want
-  br i1 %w.same, label %row.done, label %miss
+bytes:
+  %b = load i8, ptr %word.p, align 1
+  %b.word = zext i8 %b to i64
+  %b.same = icmp eq i64 %b.word, %want
+  br i1 %b.same, label %row.done, label %miss
+others:
+  %t = load i64, ptr %word.p, align 8
+  %t.other = icmp ne i64 %t, %want
+  br i1 %t.other, label %row.done, label %miss
+objects:
+  %o.same = icmp eq i64 %this, %want
+  br i1 %o.same, label %row.done, label %miss
+aparts:
+  %other.n = and i64 %offset, {REGISTER_MASK}
+  %other.p = getelementptr inbounds i64, ptr %registers, i64 %other.n
+  %other = load i64, ptr %other.p, align 8
+  %behind = lshr i64 %offset, {REGISTER_BITS}
+  %distance = sub i64 %this, %other
+  %shifted = add i64 %distance, %behind
+  %clear = icmp uge i64 %shifted, %want
+  br i1 %clear, label %row.done, label %miss
+addresses:
+  %a.to = getelementptr inbounds ptr, ptr %registers, i64 %want
+  store ptr %word.p, ptr %a.to, align 8
+  br label %row.done
+values:
+  %v.to = getelementptr inbounds ptr, ptr %registers, i64 %want
+  store ptr %base.p, ptr %v.to, align 8
+  br label %row.done
+integers:
+  %n.tag.p = getelementptr i8, ptr %base, i64 {NUMBER}
+  %n.tag = load i64, ptr %n.tag.p, align 8
+{INTEGER_TAG}
+  %n.fits = icmp ule i64 %n.digits, 2
+  br i1 %n.fits, label %n.few, label %miss
+n.few:
+  %n.any = icmp ne i64 %n.digits, 0
+  br i1 %n.any, label %n.first, label %n.ready
+n.first:
+  %n.low.p = getelementptr i8, ptr %base, i64 {NUMBER + 8}
+  %n.low.d = load i32, ptr %n.low.p, align 4
+  %n.low = zext i32 %n.low.d to i64
+  %n.two = icmp eq i64 %n.digits, 2
+  br i1 %n.two, label %n.second, label %n.ready
+n.second:
+  %n.high.p = getelementptr i8, ptr %base, i64 {NUMBER + 12}
+  %n.high.d = load i32, ptr %n.high.p, align 4
+  %n.high = zext i32 %n.high.d to i64
+  %n.shifted = shl i64 %n.high, 30
+  %n.both = or i64 %n.shifted, %n.low
+  br label %n.ready
+n.ready:
+  %n.size = phi i64 [ 0, %n.few ], [ %n.low, %n.first ], [ %n.both, %n.second ]
+  %n.minus = sub i64 0, %n.size
+  %n.value = select i1 %n.negative, i64 %n.minus, i64 %n.size
+  %n.to = getelementptr inbounds i64, ptr %registers, i64 %want
+  store i64 %n.value, ptr %n.to, align 8
+  br label %row.done
+finites:
+  %f.p = getelementptr i8, ptr %base, i64 {NUMBER}
+  %f = load i64, ptr %f.p, align 8
+  %f.bits = and i64 %f, {0x7FF << 52}
+  %f.finite = icmp ne i64 %f.bits, {0x7FF << 52}
+  br i1 %f.finite, label %row.done, label %miss
 row.done:
   %i.next = add i64 %i, 1
   br label %next
@@ -135,16 +190,31 @@ ready:
   %none = icmp eq ptr %body, null
   br i1 %none, label %done, label %run
 run:
-  %addresses.p = getelementptr inbounds i64, ptr %head, i64 {ADDRESSES}
-  %addresses.n = load i64, ptr %addresses.p, align 8
-  %addresses = getelementptr inbounds i64, ptr %registers, i64 %addresses.n
+  %arrays.p = getelementptr inbounds i64, ptr %head, i64 {ADDRESSES}
+  %arrays.n = load i64, ptr %arrays.p, align 8
+  %arrays = getelementptr inbounds i64, ptr %registers, i64 %arrays.n
   %pool.p = getelementptr inbounds i64, ptr %head, i64 {POOL}
   %pool = load ptr, ptr %pool.p, align 8
   %state.p = getelementptr inbounds i64, ptr %head, i64 {STATE}
   %state = load ptr, ptr %state.p, align 8
   %table.p = getelementptr inbounds i64, ptr %head, i64 {TABLE}
   %table = load ptr, ptr %table.p, align 8
-  %code = call i64 %body(ptr %pool, ptr %state, ptr %table, ptr %addresses)
+  %save.p = getelementptr inbounds i64, ptr %head, i64 {SAVE}
+  %save = load ptr, ptr %save.p, align 8
+  %keeps = icmp eq ptr %save, null
+  br i1 %keeps, label %holding, label %releasing
+holding:
+  %held.code = call i64 %body(ptr %pool, ptr %state, ptr %table, ptr %arrays)
+  br label %ran
+releasing:
+  %thread = call ptr %save()
+  %free.code = call i64 %body(ptr %pool, ptr %state, ptr %table, ptr %arrays)
+  %restore.p = getelementptr inbounds i64, ptr %head, i64 {RESTORE}
+  %restore = load ptr, ptr %restore.p, align 8
+  call void %restore(ptr %thread)
+  br label %ran
+ran:
+  %code = phi i64 [ %held.code, %holding ], [ %free.code, %releasing ]
   %fine = icmp eq i64 %code, 0
   br i1 %fine, label %done, label %miss
 done:
@@ -178,10 +248,6 @@ class Head(np.ndarray):
     keep: Any = None
 
 
-def word(address: int) -> int:
-    return ctypes.c_int64.from_address(address).value
-
-
 # -- where things lie ----------------------------------------------------------------------------------------------------
 
 
@@ -190,10 +256,6 @@ def offset_of(owner: Any, value: Any) -> int | None:
     found = [8 * i for i in range(2, type(owner).__basicsize__ // 8) if word(id(owner) + 8 * i) == id(value)]
     return found[0] if len(found) == 1 else None
 
-
-class Probe:
-    def __init__(self) -> None:
-        self.old = 1
 
 
 def tensor_slots() -> dict[str, int] | None:
@@ -212,39 +274,6 @@ def function_slots() -> dict[str, int] | None:
 
     found = {"__defaults__": offset_of(probe, probe.__defaults__), "__code__": offset_of(probe, probe.__code__)}
     return None if None in found.values() else found  # type: ignore[return-value]
-
-
-def versions_tell() -> bool:
-    """Whether each change of a dict, also of an object's own, changes the word VERSION."""
-    probe, table = Probe(), {"a": object()}
-    state = probe.__dict__
-    changes = [
-        (table, lambda: table.__setitem__("a", object())), (table, lambda: table.update(b=object())), (table, lambda: table.pop("b")),
-        (table, lambda: table.setdefault("c", object())), (table, table.popitem), (table, lambda: table.__ior__({"d": object()})), (table, table.clear),
-        (state, lambda: setattr(probe, "old", object())), (state, lambda: setattr(probe, "new", object())),
-        (state, lambda: object.__setattr__(probe, "old", object())), (state, lambda: delattr(probe, "new")),
-        (state, lambda: state.__setitem__("old", object())), (class_dict(Probe), lambda: setattr(Probe, "shared", object())),
-    ]
-    for owner, change in changes:
-        before = word(id(owner) + VERSION)
-        change()
-        if word(id(owner) + VERSION) == before:
-            return False
-    return True
-
-
-def class_dict(kind: type) -> dict:
-    """The dict behind a class's `__dict__`."""
-    return next(item for item in gc.get_referents(kind.__dict__) if type(item) is dict)
-
-
-def dict_place(owner: Any) -> int | None:
-    """The address of the word in which an object keeps its `__dict__`."""
-    state = owner.__dict__
-    find = ctypes.pythonapi._PyObject_GetDictPtr
-    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.py_object]
-    place = find(owner)
-    return place if place and word(place) == id(state) else None
 
 
 @cache
@@ -280,7 +309,26 @@ def supported() -> bool:
             and word(id(items) + TYPE) == id(list) and word(id(items) + SIZE) == 2 and word(word(id(items) + ITEMS) + 8) == id(items[1])
             and word(id(pair) + SIZE) == 2 and word(id(pair) + ITEMS) == id(items[0])
             and word(id(part) + BASE) == id(whole) and word(id(whole) + BASE) == 0 and word(id(whole) + FLAGS) & 0xFFFFFFFF == whole.flags.num
-            and word(id(cell) + CELL) == id(items) and dict_place(Probe()) is not None and versions_tell())
+            and word(id(cell) + CELL) == id(items) and dicts.dict_place(dicts.Probe()) is not None and dicts.place_function() is not None
+            and numbers_are_known())
+
+
+@cache
+def numbers_are_known() -> bool:
+    """Whether the words of Python's numbers are where they are looked for."""
+    if word(id(1.5) + NUMBER) != int(np.float64(1.5).view(np.int64)):
+        return False
+    rows = Rows(1)
+    rows.same(1, TYPE, id(int))
+    look = {}
+    for value in (0, 1, -1, 7, 2**30 - 1, 2**30, -2**30, 2**45 + 3, -2**59, 2**60 - 1):
+        mine = Rows(1)
+        mine.same(1, TYPE, id(int))
+        mine.same(mine.integer(1), 0, value, OBJECT)
+        look[value] = launcher(mine, None)
+    rows.integer(1)
+    short = launcher(rows, None)
+    return all((look[one](other) is None) == (one == other) for one in look for other in look) and short(2**60) is True and short(-2**70) is True
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------------
@@ -293,7 +341,7 @@ class Rows:
         self.given, self.next = given, given + 1
         self.rows: list[tuple[int, int, int, int]] = []
         self.seen: dict[tuple[int, int, int, int], None] = {}
-        self.loaded: dict[tuple[int, int], int] = {}
+        self.loaded: dict[tuple[int, int, int], int] = {}
 
     def same(self, base: int, offset: int, want: int, how: int = SAME) -> None:
         """The word at `offset` from a register must be this."""
@@ -304,16 +352,24 @@ class Rows:
 
     def load(self, base: int, offset: int) -> int:
         """The register of the word at `offset` from a register, which must not be 0."""
-        register = self.loaded.get((base, offset))
+        return self.made(base, offset, LOAD)
+
+    def made(self, base: int, offset: int, how: int) -> int:
+        """The register that a row of this kind gives."""
+        register = self.loaded.get((base, offset, how))
         if register is None:
-            register = self.loaded[base, offset] = self.next
+            register = self.loaded[base, offset, how] = self.next
             self.next += 1
-            self.rows.append((base, offset, register, 0))
+            self.rows.append((base, offset, how, register))
         return register
+
+    def integer(self, register: int) -> int:
+        """The register of the value of a Python int, whose type must have been compared; a miss where it needs more than 60 bits."""
+        return self.made(register, 0, INTEGER)
 
     def is_object(self, register: int, value: Any) -> None:
         """An argument, or what was loaded, must be this very object."""
-        self.same(register, 0, id(value), SAME_OBJECT)
+        self.same(register, 0, id(value), OBJECT)
 
     def apart(self, one: int, size: int, two: int, other: int) -> None:
         """`size` bytes at the address in a register, and `other` bytes at that in another one, do not overlap."""
@@ -332,7 +388,7 @@ class Rows:
         """An ndarray, no subclass, of this shape and dtype."""
         self.same(register, TYPE, id(np.ndarray))
         self.same(register, DESCR, id(dtype))
-        self.same(register, NDIM, len(shape), SAME_HALF)
+        self.same(register, NDIM, len(shape), HALF)
         if shape:
             sizes = self.load(register, SHAPE)
             for i, size in enumerate(shape):
@@ -347,18 +403,19 @@ class Rows:
             self.same(register, place[name], id(value))
         self.same(register, Tensor.__weakrefoffset__, 0)
         self.same(register, STATE_DICT, 0)
-        self.same(self.load(register, STATE_VALUES), STATE_USED, 0, SAME_BYTE)
+        self.same(self.load(register, STATE_VALUES), STATE_USED, 0, BYTE)
         found = self.load(register, place["_array"])
         self.same(found, REFERENCES, 1)
         self.array(found, array.shape, array.strides, array.dtype)
         self.same(found, BASE, 0)
-        self.same(found, FLAGS, word(id(array) + FLAGS) & 0xFFFFFFFF, SAME_HALF)
+        self.same(found, FLAGS, word(id(array) + FLAGS) & 0xFFFFFFFF, HALF)
         return found
 
     def version(self, table: dict) -> int:
         """A dict is as it is now: the version that it has. Its address must be known to be valid."""
-        now = word(id(table) + VERSION)
-        self.same(0, id(table) + VERSION, now)
+        place = dicts.place(table)
+        now = word(place)
+        self.same(0, place, now)
         return now
 
 
@@ -367,37 +424,42 @@ class Direct(NamedTuple):
 
     program: Any
     sources: list  # per input of the program: the number of the graph's argument, or a tensor
-    results: list[tuple[int, Any, bool]]  # per result of the graph: the output's number, dtype, whether backward ran through it
+    results: list[tuple[int, Any, bool]]  # per result of the graph: the output's number, dtype, whether it has a history
     written: list  # like `sources`: the tensors that the program writes into
     ledger: Any = None  # notes the writes
     differentiable: bool = True  # whether the graph runs by its ops where an input requires grad
+    pair: Any = None  # differentiate.Pair, whose first program this is
 
 
-def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[int] = (), outputs: Sequence[int | None] = (), pool: int = 0,
-             table: int = 0) -> Any:
+def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[int, int, int]] = (), outputs: Sequence[int | None] = (),
+             pool: int = 0, table: int = 0, release: bool = False) -> Any:
     """A builtin over `rows.given` arguments: None if all rows hold and the program, if there is one, ran; else True.
 
-    `inputs` are the registers of the program's input arrays.  `outputs` are those of the arrays that take its results; None
-    stands for one that comes as a further argument, in order.
+    `inputs` are rows (register, offset, how) that give the addresses of the program's inputs.  `outputs` are the registers of
+    the arrays that take its results; None stands for one that comes as a further argument, in order.  `release`: the GIL is
+    let go while the program runs, so the arguments themselves must keep all arrays alive.
     """
     made = code()
     fresh = sum(register is None for register in outputs)
-    block = np.array([*rows.rows, *[(register, DATA, rows.next + i, 0) for i, register in enumerate([*inputs, *outputs]) if register is not None]]
-                     or np.zeros((0, 4)), np.int64)
-    for column in (0, 2):  # the further arguments come behind the given ones
-        block[:, column][block[:, column] > rows.given] += fresh
+    taken = [(register, DATA, LOAD, rows.next + len(inputs) + i) for i, register in enumerate(outputs) if register is not None]
+    block = np.array([*rows.rows, *[(*row, rows.next + i) for i, row in enumerate(inputs)], *taken] or np.zeros((0, 4)), np.int64)
+    into = np.isin(block[:, 2], INTO) & (block[:, 3] > rows.given)  # the further arguments come behind the given ones
+    block[:, 0][block[:, 0] > rows.given] += fresh
+    block[into, 3] += fresh
     block[(block[:, 2] == APART) & ((block[:, 1] & REGISTER_MASK) > rows.given), 1] += fresh
-    further = [(rows.given + 1 + i, DATA, rows.next + fresh + len(inputs) + at, 0)
+    further = [(rows.given + 1 + i, DATA, LOAD, rows.next + fresh + len(inputs) + at)
                for i, at in enumerate(at for at, register in enumerate(outputs) if register is None)]
     block = np.concatenate([block, np.array(further, np.int64).reshape(-1, 4)])
     head = np.zeros(WORDS, np.int64).view(Head)
     head[ROWS], head[COUNT], head[GIVEN], head[ADDRESSES] = block.ctypes.data, len(block), rows.given + fresh, rows.next + fresh
     head[REGISTERS] = rows.next + fresh + (program.words if program is not None else 0) + 1
-    head[INCREF] = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value
+    head[INCREF] = python_function("Py_IncRef")
     head[DONE], head[MISS] = id(None), id(True)
     if program is not None:
         head[BODY], head[POOL], head[STATE] = program.library.address("body"), pool, program._state.ctypes.data
         head[TABLE] = table
+        if release:
+            head[SAVE], head[RESTORE] = python_function("PyEval_SaveThread"), python_function("PyEval_RestoreThread")
     method = Method(b"launch", made.address("launch"), 0x80, None)  # METH_FASTCALL
     head.keep = (made, method, block, keep, program)
     make = ctypes.pythonapi.PyCFunction_NewEx
@@ -405,7 +467,11 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[int] =
     return make(ctypes.addressof(method), head, None)
 
 
+def python_function(name: str) -> int | None:
+    """The address of a function of Python's C interface."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+
+
 @cache
 def code() -> llvm.Library:
     return llvm.link(LAUNCH_IR, ("launch",))
-

@@ -1,0 +1,64 @@
+"""A word of memory tells each change of a dict, on every version of Python."""
+from collections import OrderedDict
+
+import pytest
+
+from rushlight.kernels import dicts, launch
+
+pytestmark = pytest.mark.skipif(not launch.supported(), reason="launchers cannot be made here")
+
+
+class Owner:
+    def __init__(self):
+        self.a, self.b, self.c = object(), object(), object()
+
+    def store(self):
+        self.b = object()
+
+
+def changed(table, change):
+    place = dicts.place(table)
+    before = dicts.word(place)
+    change()
+    return dicts.word(place) != before
+
+
+@pytest.mark.parametrize("times", [1, 100])  # after some calls the interpreter stores in a shorter way
+def test_attributes_stored_by_methods(times):
+    owner = Owner()
+    assert all(changed(owner.__dict__, owner.store) for _ in range(times))
+    assert changed(owner.__dict__, lambda: setattr(owner, "d", 1))
+    assert changed(owner.__dict__, lambda: delattr(owner, "a"))
+
+
+def test_methods_that_stored_before_the_dict_was_looked_at():
+    owners = [Owner() for _ in range(3)]
+    for owner in owners * 50:
+        owner.store()
+    assert all(changed(owner.__dict__, owner.store) for owner in owners)
+
+
+def test_reads_change_nothing():
+    owner = Owner()
+    assert not changed(owner.__dict__, lambda: (owner.a, owner.__dict__, vars(owner)["a"], list(owner.__dict__), owner.store.__name__))
+
+
+def test_an_object_stays_as_it_was():
+    owner = Owner()
+    table, values = owner.__dict__, list(owner.__dict__.items())
+    walk = iter(table)
+    assert next(walk) == "a"
+    dicts.place(table)
+    assert list(walk) == ["b", "c"] and owner.__dict__ is table and list(table.items()) == values
+
+
+def test_plain_and_ordered_dicts():
+    for table in ({"a": 1}, OrderedDict(a=1)):
+        assert changed(table, lambda: table.update(a=2))  # noqa: B023
+        assert changed(table, lambda: table.setdefault("b", 2))  # noqa: B023
+        assert changed(table, lambda: table.pop("a"))  # noqa: B023
+        assert changed(table, table.clear)
+
+
+def test_launchers_read_python_numbers():
+    assert launch.numbers_are_known()
