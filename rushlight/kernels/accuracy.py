@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +84,10 @@ CHUNK = 1 << 22
 VALUES = 1 << 32
 
 
-def sweep_function(name: str) -> object:
+def sweep_function(name: str) -> tuple[Callable[[int, int], tuple[float, int]], str]:
     """f(first, stop) -> (largest error in ulp, results of another kind than float64's) over the float32 values with these bits.
+
+    Beside it a hash of all that its results depend on: the code and the target.
 
     The reference is our float64 form where float32 has one of its own, else the C library's function.
     """
@@ -115,14 +118,15 @@ def sweep_function(name: str) -> object:
     f.store(f.load(wide, worst, 64), out, 8)
     f.store(f.load(ir.Type("i32", lanes), strange, 64), f.address(out, f.i64(lanes), "double"), 4)
     f.ret()
-    native = llvm.link(str(module), ("sweep",)).function("sweep", None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    text = str(module)
+    native = llvm.link(text, ("sweep",)).function("sweep", None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
     found = np.zeros(2 * lanes)
 
     def run(first: int, stop: int) -> tuple[float, int]:
         native(first, stop, found.ctypes.data)
         return float(found[:lanes].max()), int(found[lanes:].view(np.int32)[:lanes].sum())
 
-    return run
+    return run, hashlib.sha256("\n".join([text, *llvm.machine()]).encode()).hexdigest()[:16]
 
 
 def reference(name: str, x: ir.Value) -> ir.Value:
@@ -135,8 +139,10 @@ def bits_from(start: int) -> np.ndarray:
 
 def sweep(name: str, state: dict, until: float) -> bool:
     """Go on with a function until all values are done (True) or the time is up."""
-    here = state.setdefault(name, {"next": 0, "worst": 0.0, "chunk": 0})
-    run = sweep_function(name)
+    run, version = sweep_function(name)
+    if state.get(name, {}).get("version") != version:
+        state[name] = {"version": version, "next": 0, "worst": 0.0, "chunk": 0}
+    here = state[name]
     while here["next"] < VALUES:
         if time.monotonic() >= until:
             return False
@@ -152,18 +158,13 @@ def sweep(name: str, state: dict, until: float) -> bool:
     return True
 
 
-def version() -> str:
-    """What results depend on: the functions' text and the target."""
-    text = Path(vecmath.__file__).read_text() + llvm.engine().cpu + llvm.engine().flags
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def load_state(path: Path) -> dict:
+    """What is done, by function; a function whose code has changed since begins again."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
         found = {}
-    return found if found.get("version") == version() else {"version": version(), "functions": {}}
+    return found if isinstance(found, dict) else {}
 
 
 def table(functions: dict) -> str:
@@ -186,16 +187,16 @@ def main() -> None:
             error, at = worst_float32(name, float32_sample(400_000))
             print(f"{name:10} {error:8.3f}  {at!r}", flush=True)
             continue
-        done = sweep(name, state["functions"], until)
+        done = sweep(name, state, until)
         options.state.parent.mkdir(parents=True, exist_ok=True)
         options.state.write_text(json.dumps(state))
-        here = state["functions"][name]
+        here = state[name]
         print(f"{name:10} {here['worst']:8.3f}  {here['at'] if done else 'after %.1f %%' % (100 * here['next'] / VALUES)!r}", flush=True)
         if not done:
             break
     if options.write:
         before, _, after = options.write.read_text().split("<!-- accuracy -->\n")
-        page = f"{before}<!-- accuracy -->\n{table(state['functions'])}\n<!-- accuracy -->\n{after}"
+        page = f"{before}<!-- accuracy -->\n{table(state)}\n<!-- accuracy -->\n{after}"
         options.write.write_text(page)
 
 

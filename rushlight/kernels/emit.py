@@ -41,7 +41,7 @@ class Plan:
             self.lanes //= 2
         heavy = max(cost(stage.roots) for stage in kernel.stages)
         folds = max(len(stage.folds) for stage in kernel.stages)
-        self.unroll = 1 if heavy > 90 else 2 if heavy > 10 or not folds else 4
+        self.unroll = 1 if heavy > 90 else 2 if heavy > 10 and not folds else 4
         while not is_open and self.unroll > 1 and self.unroll * self.lanes > self.extent:
             self.unroll //= 2
         self.step = self.lanes * self.unroll
@@ -242,6 +242,7 @@ class Emitter:
         def body() -> None:
             # Scalars of the row may be computed here too: LLVM moves them out of the loop.
             self.memo, kept = {}, dict(self.uniform)
+            self.prepare(stage.roots, plan.lanes)
             for copy in range(self.copies):
                 for fold in stage.folds:
                     value = self.value(fold.value, copy, plan.lanes)
@@ -288,12 +289,21 @@ class Emitter:
     def value(self, root: Expr, copy: int, lanes: int) -> Value:
         """The value of an expression in copy `copy`, as a vector of `lanes`."""
         for expr in walk([root]):
-            if self.depends_known(expr):
-                if (expr, copy) not in self.memo:
-                    self.memo[expr, copy] = self.compute(expr, copy, lanes)
-            elif expr not in self.uniform:
-                self.uniform[expr] = self.compute(expr, copy, 1)
+            self.place(expr, copy, lanes)
         return self.operand(root, copy, lanes)
+
+    def prepare(self, roots: Any, lanes: int) -> None:
+        """Compute the values in all copies, each op for one copy after the other: the processor then finds chains to run side by side."""
+        for expr in walk(roots):
+            for copy in range(self.copies):
+                self.place(expr, copy, lanes)
+
+    def place(self, expr: Expr, copy: int, lanes: int) -> None:
+        if self.depends_known(expr):
+            if (expr, copy) not in self.memo:
+                self.memo[expr, copy] = self.compute(expr, copy, lanes)
+        elif expr not in self.uniform:
+            self.uniform[expr] = self.compute(expr, copy, 1)
 
     def operand(self, expr: Expr, copy: int, lanes: int) -> Value:
         if self.depends_known(expr):

@@ -274,8 +274,13 @@ class Function:
     def branch(self, label: str) -> None:
         self.do(f"br label %{label}")
 
-    def branch_if(self, condition: Value, yes: str, no: str) -> None:
-        self.do(f"br {condition}, label %{yes}, label %{no}")
+    def branch_if(self, condition: Value, yes: str, no: str, rarely: bool = False) -> None:
+        """Go to `yes` or `no`; with `rarely`, what `yes` needs is kept out of the way of the rest."""
+        note = ""
+        if rarely:
+            self.module.globals["rarely"] = '!1 = !{!"branch_weights", i32 1, i32 1000000}'
+            note = ", !prof !1"
+        self.do(f"br {condition}, label %{yes}, label %{no}{note}")
 
     def ret(self, value: Value | None = None) -> None:
         self.do(f"ret {value}" if value is not None else "ret void")

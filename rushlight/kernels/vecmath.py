@@ -8,6 +8,7 @@ without one call the C library lane by lane.  `accuracy.py` measures them.
 
 from . import llvm
 from .ir import Function, Type, Value
+from .lookup import looked_up, looks_up, tanh_by_pieces
 
 LN2 = {"float": (0.6931471824645996, -1.9046542121259336e-09), "double": (0.6931471805599453, 2.3190468138462996e-17)}
 # Every part is rounded down, so that all are positive: with x = -0 each step of the reduction then gives -0.
@@ -27,6 +28,8 @@ EXPM1 = {"float": (0.000198910798644647, 0.0013933731243014336, 0.00833331048488
                     0.04166666666666667, 0.1666666666666667, 0.5)}
 # (exp(r) - 1 - r) / r^2, where the 1 is added last
 EXP_FLOAT = (0.001381982583552599, 0.008368686772882938, 0.041668277233839035, 0.1666652113199234, 0.4999999403953552)
+# (exp(r) - 1 - r) / r^2 for |r| <= ln2 / 32
+EXP_SIXTEENTH = (0.16666992008686066, 0.5)
 # tanh(x) / x - 1, over x^2, in x^2
 TANH = (-0.0062428489327430725, 0.02105071395635605, -0.0538475476205349, 0.13332544267177582, -0.33333316445350647)
 LOG_FLOAT = (0.0697162076830864, -0.11479748785495758, 0.1168542355298996, -0.12425685673952103, 0.14249056577682495,
@@ -112,6 +115,8 @@ def exp(x: Value) -> Value:
     kind = x.type.element
     high, low = (89.0, -104.5) if kind == "float" else (710.0, -746.0)
     x = x.below(high).above(low)
+    if looks_up(x.type):
+        return exp_by_sixteenths(x)
     shifted = x.fma(LOG2E, MAGIC[kind])
     n = shifted - MAGIC[kind]
     integer = x.type.integer.element
@@ -123,6 +128,18 @@ def exp(x: Value) -> Value:
         _, _, t = reduced_exponent(x)
         p = t + 1.0
     return scaled(p, n, shifted.bitcast(integer) - x.constant(MAGIC[kind]).bitcast(integer))
+
+
+def exp_by_sixteenths(x: Value) -> Value:
+    """float32 with tables: x = n ln2 + r, n a multiple of 1/16 whose fraction picks a power of two, |r| <= ln2 / 32."""
+    magic = MAGIC["float"] / 16
+    shifted = x.fma(LOG2E, magic)
+    n = shifted - magic
+    r = (-n).fma(LN2["float"][1], (-n).fma(LN2["float"][0], x))
+    t = (r * r).fma(r.polynomial(*EXP_SIXTEENTH), r)
+    power = looked_up(shifted.bitcast("i32"), [2.0 ** (i / 16) for i in range(16)])
+    # The instruction rounds n down by itself.
+    return scaled(power.fma(t, power), n, shifted)
 
 
 def expm1(x: Value) -> Value:
@@ -267,7 +284,7 @@ def with_large(x: Value, value: Value, shift: int) -> Value:
         "vector.reduce.or", large, result=Type("i1"), types=(large.type,))
     before = function.label
     tag = function.fresh("large")
-    function.branch_if(hit, f"{tag}.yes", f"{tag}.no")
+    function.branch_if(hit, f"{tag}.yes", f"{tag}.no", rarely=True)
     function.block(f"{tag}.yes")
     slow = function.call(large_trigonometric(function.module, x.type, shift), x.type, x, value)
     function.branch(f"{tag}.no")
@@ -357,6 +374,8 @@ def tan(x: Value) -> Value:
 def tanh(x: Value) -> Value:
     """float32: an odd polynomial up to 0.55, 1 - 2 / (exp(2|x|) + 1) beyond; float64: e / (e + 2) with e = exp(2|x|) - 1."""
     kind = x.type.element
+    if looks_up(x.type):
+        return tanh_by_pieces(x)
     if kind == "float":
         size = abs(x)
         y = size.below(9.1)
@@ -366,7 +385,7 @@ def tanh(x: Value) -> Value:
         p = half.polynomial(*[c * 2.0 ** (6 - i) for i, c in enumerate(EXP_FLOAT)], 2.0, 1.0)
         # n <= 27 goes into the exponent by an integer addition.
         e = (p.bitcast("i32") + (shifted.bitcast("i32") << 23)).bitcast("float")
-        far = twice_reciprocal_from_one(e + 1.0)
+        far = 1.0 - 2.0 / (e + 1.0)
         z = x * x
         near = (size * z).fma(z.polynomial(*TANH), size)
         # NaN takes the polynomial.
@@ -377,17 +396,6 @@ def tanh(x: Value) -> Value:
     e = scale.fma(t, scale - 1.0)
     # From e = 2 on, rounding e + 2 hardly moves the quotient (and what it lost is no longer found this way).
     return refined(e, 2.0, e, lambda q: (e < 2.0).select((1.0 - q) * 0.5, 0.0)).copysign(x)
-
-
-def twice_reciprocal_from_one(d: Value) -> Value:
-    """1 - 2 / d for float32 d in a modest range: the processor's estimate and one step of Newton's cost less than a division."""
-    if d.type.lanes != 16 or llvm.engine().vector_bits != 512:
-        return 1.0 - 2.0 / d
-    symbol = "llvm.x86.avx512.rcp14.ps.512"
-    d.function.module.declare(f"declare {d.type} @{symbol}({d.type}, {d.type}, i16)")
-    q = d.function.emit(d.type, f"call {d.type} @{symbol}({d}, {d.type} zeroinitializer, i16 -1)")
-    q = q.fma((-d).fma(q, 1.0), q)
-    return q.fma(-2.0, 1.0)
 
 
 def refined(numerator: Value, one: float, e: Value, inverse: object) -> Value:
