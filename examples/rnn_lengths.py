@@ -4,7 +4,7 @@
 
 Task: read a sum such as `7+15=` digit by digit and name its last digit. One network loops over each sequence in Python,
 as long as it is: the graph of every step has its own length. The other packs the whole batch for nn.GRU. With the same weights
-both give the same states; the packed one trains.
+both give the same states; the packed one trains, and leaves Python as one program for any batch and any lengths.
 """
 import argparse
 import random
@@ -35,8 +35,10 @@ class Reader(nn.Module):
         self.head = nn.Linear(width, 10)
 
     def forward(self, sequences):
-        lengths = torch.tensor([len(s) for s in sequences])
-        padded = pad_sequence(sequences, batch_first=True)
+        return self.read(pad_sequence(sequences, batch_first=True), torch.tensor([len(s) for s in sequences]))
+
+    def read(self, padded, lengths):
+        """The logits of a padded batch; the lengths are values of a tensor, so an exported program takes any."""
         packed = pack_padded_sequence(self.embed(padded), lengths, batch_first=True, enforce_sorted=False)
         _, last = self.gru(packed)
         return self.head(last[0])
@@ -81,6 +83,14 @@ def main():
         sequences, digits = sample(500, chance)
         right = (model(sequences).argmax(1) == digits).float().mean().item()
     print(f"last digit right in {right:.1%} of 500 new sums (chance: 10%)")
+
+    batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=1)
+    padded, lengths = pad_sequence(sequences[:2], batch_first=True), torch.tensor([len(s) for s in sequences[:2]])
+    package = torch.export.export({"read": model.read}, {"read": (padded, lengths)},
+                                  dynamic_shapes={"read": {"padded": {0: batch, 1: time}, "lengths": {0: batch}}})
+    padded, lengths = pad_sequence(sequences, batch_first=True), torch.tensor([len(s) for s in sequences])
+    assert torch.equal(package.read(padded, lengths), model.read(padded, lengths))
+    print(f"exported: one program reads {len(sequences)} sequences of lengths {int(lengths.min())} to {int(lengths.max())}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ ROWS = [
     {"tensor", "tensor_repr"},
     {"autograd"},
     {"ops"},
+    {"recurrent"},
     {"nn", "optim", "data", "serialize", "func", "graph", "distributions"},
     {"capture", "kernels"},
     {"compile"},

@@ -32,6 +32,7 @@ COVERED = {
     "capture/*.py": "capture/test_trace.py",  # one curriculum of functions for all parts of the tracer
     "compile/*.py": "compile/test_dispatch.py",
     "serialize/*.py": "serialize/test_hostile.py",
+    "recurrent.py": "export/test_recurrent.py",
     "jit.py": "export/test_jit.py",
     "static.py": "export/test_static_graph.py",
     "onnx.py": "export/test_onnx.py",

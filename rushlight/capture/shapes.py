@@ -156,7 +156,6 @@ class Shapes(Tensors):
     def __init__(self, policy: Any):
         super().__init__(policy)
         self.symbols: dict[Source, Symbol] = {}
-        self.numbers: list[Symbol] = []  # ints and floats that are inputs of the graph
         self.symbol_nodes: dict[tuple, Any] = {}
         self.variations: dict[tuple, list] = {}
         self.sizes: dict[Any, tuple] = {}

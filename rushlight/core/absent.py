@@ -23,9 +23,9 @@ NAMES = {
         fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16 fbgemm_pack_quantized_matrix float4_e2m1fn_x2 float8_e4m3fn
         float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu fork from_file functional fused_moving_avg_obs_fake_quant
         futures get_autocast_cpu_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype
-        get_deterministic_debug_mode get_device_module gru gru_cell has_lapack has_mkl has_openmp has_spectral hsmm hspmm
+        get_deterministic_debug_mode get_device_module gru_cell has_lapack has_mkl has_openmp has_spectral hsmm hspmm
         indices_copy int1 int2 int3 int4 int5 int6 int7 int_repr is_autocast_cache_enabled is_autocast_ipu_enabled
-        is_autocast_xla_enabled is_vulkan_available is_warn_always_enabled jagged legacy_contiguous_format library lstm lstm_cell
+        is_autocast_xla_enabled is_vulkan_available is_warn_always_enabled jagged legacy_contiguous_format library lstm_cell
         lstsq matrix_rank miopen_batch_norm miopen_convolution miopen_convolution_add_relu miopen_convolution_relu
         miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution miopen_rnn mkldnn_adaptive_avg_pool2d
         mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_rnn_layer monitor mtia
@@ -34,7 +34,7 @@ NAMES = {
         q_per_channel_zero_points q_scale q_zero_point qint32 qint8 qscheme quantization quantize_per_channel quantize_per_tensor
         quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell
         quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell quasirandom
-        quint2x4 quint4x2 quint8 resize_as_sparse_ return_types rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell row_indices_copy
+        quint2x4 quint4x2 quint8 resize_as_sparse_ return_types rnn_relu_cell rnn_tanh_cell row_indices_copy
         saddmm segment_reduce set_anomaly_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
         set_autocast_dtype set_autocast_gpu_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype
         set_autocast_xla_enabled set_deterministic_debug_mode set_flush_denormal set_warn_always slice_inverse smm solve sparse

@@ -392,7 +392,7 @@ class Builder:
         leaves, spec = tree_flatten(self.value)
         outputs, specs = [], []
         for leaf in leaves:
-            if type(leaf) is Traced and leaf.node in self.tracer.numbers:  # a number that depends on values
+            if type(leaf) is Traced and leaf.node in self.tracer.valued:  # a number that depends on values
                 number = {"f": float, "b": bool}.get(leaf.stand_in._array.dtype.kind, int)
                 node = self.graph.call_function(number, (self.nodes[leaf.node],))
                 specs.append(OutputSpec(OutputKind.USER_OUTPUT, SymIntArgument(node.name)))

@@ -10,6 +10,7 @@ from ..kernels import llvm
 from ..kernels.make import Unsupported
 from ..kernels.standalone import Argument, Standalone, standalone
 from ..serialize.atomic import replace
+from .expand import expanded
 from .program import ExportedProgram, check_true, switch_mode
 from .signature import InputKind
 
@@ -60,7 +61,7 @@ def to_c(ep: ExportedProgram, path: Any, *, name: str | None = None, args: tuple
         raise NotImplementedError(f"export.to_c: a program that writes to {', '.join(ep.graph_signature.mutated)}: the function keeps no state")
     try:
         with modes.no_grad():
-            made = standalone(without_modes(ep.graph_module), values, known, name)
+            made = standalone(without_modes(expanded(ep.graph_module, values)), values, known, name)
     except Unsupported as reason:
         raise NotImplementedError(f"export.to_c: {reason}") from None
     names = [f"{argument.name}_" if argument.name in RESERVED or argument.name in ("workspace",) else argument.name for argument in made.inputs]

@@ -131,8 +131,8 @@ class TraceTracer(ExportTracer):
             return value.stand_in._array.shape
         return super().shape_of(value)
 
-    def unknown_sizes(self, value: Traced) -> list:
-        return list(value.stand_in._array.shape)
+    def unknown_size(self, value: Traced, dim: int) -> int:
+        return value.stand_in._array.shape[dim]
 
     def iterate_tensor(self, value: Tensor) -> Any:
         self.warn("iterator")

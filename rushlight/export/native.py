@@ -12,8 +12,10 @@ from typing import Any
 
 from ..compile.native import compile_native
 from ..core import modes
-from ..kernels import cache, llvm, pool
+from ..kernels import cache, llvm, lower, pool
+from ..kernels.runtime import Misfit
 from ..tensor import Tensor
+from .expand import lowered_by
 from .program import call, gradients
 
 NATIVE, MACHINE = "native/", "native/machine.json"
@@ -33,7 +35,7 @@ class NativeRun:
             return call(self.module.forward, values)
         with modes.no_grad():
             if self.lowered is None:
-                self.lowered = compile_native(self.module, values)
+                self.lowered = compile_native(self.module, values, lowered_by(lower, Misfit))
             return call(self.lowered, values)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
+from ..core.pytree import tree_leaves
 from .onnx_rules import conv, linear, spread
 from .onnx_write import Unsupported, Value, Writer, rule
 
@@ -250,7 +251,14 @@ def arange(w: Writer, *args: Any, dtype: Any = None, **named: Any) -> Value:
 
 @rule("tensor")
 def tensor(w: Writer, data: Any, **named: Any) -> Value:
-    dtype, _ = w.out()
+    dtype, shape = w.out()
+    if isinstance(data, Value):
+        return w.cast(data, dtype)
+    if any(isinstance(leaf, Value) for leaf in tree_leaves(data)):  # sizes and numbers of the program
+        if len(shape) != 1:
+            raise NotImplementedError("onnx.export: a tensor made of nested lists of sizes")
+        return w.cast(w.ints(data), dtype) if not dtype.is_floating_point else w.emit(
+            "Concat", [w.emit("Reshape", [w.cast(item, dtype), w.ints([1])], dtype, (1,)) for item in data], dtype, shape, axis=0)
     return w.constant(data, dtype)
 
 
@@ -276,6 +284,20 @@ def topk(w: Writer, input: Any, k: int, dim: int = -1, largest: bool = True, sor
     values, places = w.emit("TopK", [input, w.ints([k])], input.dtype, input.shape, outputs=2, axis=dim, largest=int(largest), sorted=int(sorted))
     places.dtype = dtypes.int64
     return values, places
+
+
+@rule("sort")
+def sort(w: Writer, input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> tuple:
+    """All of them, best first; of equal ones the first comes first, as in our sort."""
+    size = w.emit("Reshape", [size_of(w, input, dim), w.constant([1], dtypes.int64)], dtypes.int64, (1,))
+    values, places = w.emit("TopK", [input, size], input.dtype, input.shape, outputs=2, axis=dim, largest=int(descending), sorted=1)
+    places.dtype = dtypes.int64
+    return values, places
+
+
+@rule("argsort")
+def argsort(w: Writer, input: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Value:
+    return sort(w, input, dim, descending)[1]
 
 
 @rule("interpolate", "upsample")

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, modes
-from ..core.pytree import tree_flatten
+from ..core.pytree import tree_flatten, tree_leaves
 from ..graph import Interpreter, Node
+from ..ops import full_like, zeros
 from ..ops import tensor as as_tensor
-from ..ops import zeros
+from ..recurrent import PACKING
 from ..tensor import Tensor
 from .checks import evaluate
 from .onnx_apart import APART
@@ -28,10 +29,14 @@ OPSET = 20
 TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11, "uint16": 4,
          "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16}
 RULES: dict[str, Callable] = {}
+ROWWISE: dict[str, Any] = {}  # the kind of packed batches and what writes ops on them, set by onnx_recurrent
 # Primitives that are a form of another op.
 SAME = {"sum_dims": "sum", "mean_dims": "mean", "sum_all": "sum", "mean_all": "mean", "pow_scalar": "pow", "pow_tensor": "pow", "rrelu_fixed": "rrelu",
         "amax_all": "amax", "view": "reshape", "unsafe_view": "reshape", "clamp_numbers": "clamp", "bmm_batch": "bmm", "slice_index": "getitem",
         "length": "sqrt", "squeeze_one": "squeeze", "conv": "convolution"}
+
+
+TAKE_PACKED = frozenset("pad_packed_sequence pack_padded_sequence lstm gru rnn_tanh rnn_relu".split())
 
 
 class Value:
@@ -109,6 +114,9 @@ class Writer:
         plain = SAME.get(plain, plain)
         found = RULES.get(private) or RULES.get(plain)
         self.result = result
+        if plain not in TAKE_PACKED and not (plain == "getitem" and isinstance(args[0], (tuple, list))) and any(
+                isinstance(leaf, ROWWISE["kind"]) for leaf in tree_leaves((args, kwargs))):
+            return ROWWISE["write"](self, plain, found, args, kwargs)
         if found is not None:
             try:
                 return found(self, *args, **kwargs)
@@ -247,7 +255,7 @@ def export(program: Any, path: Any = None, *args: Any, opset_version: int = OPSE
         onnx = importlib.import_module("onnx")
     except ModuleNotFoundError:
         raise ModuleNotFoundError("onnx.export needs the onnx package: pip install onnx") from None
-    importlib.import_module(".onnx_shapes", __package__)
+    importlib.import_module(".onnx_recurrent", __package__)  # the last of the files with rules, it imports the others
     model = write(onnx, program, opset_version)
     onnx.checker.check_model(model, full_check=True)
     if path is not None:
@@ -336,6 +344,12 @@ class Shapes(Interpreter):
     """Runs a program and notes the shapes of its values."""
 
     found: dict[Node, tuple]
+
+    def call_function(self, target: Any, args: tuple, kwargs: dict) -> Any:
+        if target is PACKING["_pack_padded_sequence"]:  # the lengths are zeros here: take full ones
+            input, lengths, first = args
+            args = input, full_like(lengths, input.shape[1 if first else 0]), first
+        return super().call_function(target, args, kwargs)
 
     def run_node(self, node: Node) -> Any:
         value = super().run_node(node)

@@ -13,6 +13,7 @@ from .. import ops
 from ..func.control import cond, while_loop
 from ..ops import late
 from ..ops.record import REGISTRY
+from ..recurrent import FUNCTIONS, PACKING
 from ..tensor import Tensor
 from .program import check_true, gradients, size_of, switch_mode
 
@@ -50,6 +51,7 @@ def tables() -> dict[str, dict[str, Any]]:
             operator={name: getattr(operator, name) for name in OPERATORS},
             math={name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "prod", "trunc")},
             python={"int": int, "float": float, "bool": bool, "abs": abs, "min": min, "max": max, "getattr": get_attribute, "round": round, "sum": sum},
+            rnn={**{function.__name__: function for function in FUNCTIONS.values()}, **PACKING},
             control={"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode, "check_true": check_true, "gradients": gradients, "size_of": size_of})
         for place, table in PLACES.items():
             for name, function in table.items():

@@ -6,9 +6,9 @@ user's words, or a relation between sizes that the program checks on every call.
 
 import dataclasses
 import inspect
-import operator
 import sys
 from collections import OrderedDict
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -27,18 +27,20 @@ from ..compile.policy import explain_break, source_line
 from ..core import modes
 from ..core.generator import default_generator
 from ..core.pytree import REGISTERED, children_of, tree_leaves, tree_map
-from ..core.size import Size
 from ..nn.module import Module
+from ..nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ..ops import zeros_like
-from ..ops.record import REGISTRY
+from ..ops.attention import multi_head_attention_forward
 from ..optim.pointwise import PointwiseOptimizer
+from ..recurrent import FUNCTIONS, PACKING
 from ..tensor import Tensor, wrap
-from .program import gradients, size_of
+from .program import gradients
 from .runtime_checks import _assert, _assert_async, _check, _check_is_size, _check_value
 from .sizes import GuardOnDataDependentSymNode, Sizes, Use, UserError
 from .targets import name_of
+from .unknown import Unknown
 
-POINTWISE = frozenset(getattr(operator, name) for name in "add sub mul truediv floordiv mod pow neg pos abs lt le eq ne gt ge and_ or_ xor invert".split())
+ROWS = frozenset(("nonzero", "argwhere", "masked_select", "unique", "where", "bincount"))  # as many rows as are found
 
 
 def entry(module: Any, args: tuple, kwargs: dict) -> Any:
@@ -86,6 +88,19 @@ def check_is_size(self: Any, args: tuple, kwargs: dict) -> None:
     if most is not None:
         runtime_check(self, (self.call_op(Tensor.le, (number, most), {}),), {})
     return None
+
+
+def whole(function: Callable) -> Callable:
+    """A function that goes by values or by how long a sequence is, as one node."""
+    def record(self: Any, args: tuple, kwargs: dict) -> Any:
+        args = tuple(map(self.resolved, args))
+        return self.start_packed(function, args, self.call_op(function, args, kwargs))
+    return record
+
+
+def followed(function: Callable) -> Callable:
+    """A function that `compile` leaves to Python, or records whole, and that is here followed: its sizes may be free."""
+    return lambda self, args, kwargs: self.follow(function, args, kwargs)
 
 
 def printed(self: Any, args: tuple, kwargs: dict) -> None:
@@ -145,11 +160,13 @@ class ExportPolicy:
         default_generator.set_state(state)
 
 
-class ExportTracer(Tracer):
+class ExportTracer(Unknown):
     """The capturing machine, for export."""
 
     special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True, print: printed, _check: runtime_check, _assert: runtime_check, _assert_async: runtime_check, _check_value: runtime_check, _check_is_size: check_is_size,
                inspect.unwrap(PointwiseOptimizer.step): step_on_tensors,
+               **{function: whole(function) for function in (*FUNCTIONS.values(), *PACKING.values())},
+               **{function: followed(function) for function in (pack_padded_sequence, pad_packed_sequence, multi_head_attention_forward)},
                Tensor.backward: lambda self, args, kwargs: self.differentiate_loss(self.value(args[0]), args[1:], kwargs)}
 
     def __init__(self, point: Point, policy: ExportPolicy, stops: dict):
@@ -157,8 +174,6 @@ class ExportTracer(Tracer):
         self.relations: list[tuple] = []  # (operator name, left, right, answer, line)
         self.by_leaf: dict[int, Traced] = {}
         self.counted: Any = None  # the dim whose size gives the number of parts, while such an op is recorded
-        self.unknown: dict[Any, Any] = {}  # nodes whose sizes depend on values -> the dims, None: all
-        self.numbers: dict[Any, dict] = {}  # nodes that stand for Python numbers which depend on values -> sizes read off them
 
     def find_special(self, function: Any) -> Any:
         """What is special to export, then what is to capture at large, which may have grown since."""
@@ -235,27 +250,6 @@ class ExportTracer(Tracer):
             self.relations.append((name, *parts, answer, self.user_line()))
         return answer
 
-    def shape_of(self, value: Traced) -> tuple:
-        if value.node in self.unknown:
-            raise Break("Could not guard on data-dependent expression", "a size depends on the values of a tensor")
-        return super().shape_of(value)
-
-    def tensor_attribute(self, value: Any, name: str) -> Any:
-        if name == "shape" and type(value) is Traced and value.node in self.unknown:
-            return tuple.__new__(Size, self.unknown_sizes(value))
-        return super().tensor_attribute(value, name)
-
-    def unknown_sizes(self, value: Traced) -> list:
-        """The sizes, those that depend on values as tensors of no dims."""
-        dims = None if self.policy.any_dynamic else self.unknown[value.node]
-        return [self.number(self.record(size_of, (value, dim), {}, size_of(value.stand_in, dim), [value])) if dims is None or dim in dims else size
-                for dim, size in enumerate(value.stand_in._array.shape)]
-
-    def number(self, value: Traced) -> Traced:
-        """Note that a tensor of no dims stands for a Python number."""
-        self.numbers[value.node] = {}
-        return value
-
     def fix_sizes(self, value: Any) -> None:
         """Only the size that decides how many parts there are; None: all sizes; a tuple: how many there are, as a relation."""
         dim = self.counted
@@ -307,45 +301,15 @@ class ExportTracer(Tracer):
             seen: list = []
             result = function(*self.unwrapped(args, seen), **self.unwrapped(kwargs, seen))
             result = self.record(function, args, kwargs, result, seen)
-            # As many rows as are found: nonzero, masks, unique.
-            dims = {0} if name != "getitem" or type(args[1]) is Traced else None
-            tree_map(lambda leaf: self.unknown.setdefault(leaf.node, dims) if type(leaf) is Traced else None, result)
-            return result
+            rows = name in ROWS and not any(key in kwargs for key in ("dim", "size")) or name == "getitem" and type(args[1]) is Traced
+            return self.start(result, [{0} if rows else None for _ in tree_leaves(result)], self.sizes_from(first, args[1].stand_in.dim()) if name == "getitem" and rows else ())
         finally:
             self.counted = before
-        if self.numbers:
+        if self.valued:
             self.follow_numbers(function, name, args, kwargs, result)
         if self.unknown and name not in ("size", "numel", "size_of"):
-            tree_map(lambda leaf: self.mark(leaf), result)
+            self.spread(function, name, args, kwargs, result)
         return result
-
-    def unknown_fact(self, name: str, value: Traced, dim: Any) -> Any:
-        if name == "__len__":
-            raise Break("Could not guard on data-dependent expression", "the length depends on the values of a tensor")
-        sizes = self.unknown_sizes(value)
-        if name == "size":
-            return tuple.__new__(Size, sizes) if dim is None else sizes[dim]
-        total: Any = 1
-        for size in sizes:
-            total = total * size if type(total) is type(size) is int else size if type(total) is int and total == 1 else self.call_op(
-                operator.mul, (total, size), {})
-        return total
-
-    def follow_numbers(self, function: Any, name: str, args: tuple, kwargs: dict, result: Any) -> None:
-        """What is made of numbers that depend on values: such a number, or a tensor whose sizes may depend on them."""
-        leaves = tree_leaves((args, kwargs))
-        values = [self.value(leaf) for leaf in leaves if type(self.value(leaf)) is Traced]
-        bounds = [part for leaf in leaves if type(leaf) is slice for part in (leaf.start, leaf.stop, leaf.step)]
-        values += [self.value(part) for part in bounds if type(self.value(part)) is Traced]
-        if not any(value.node in self.numbers for value in values):
-            return
-        entry = REGISTRY.get(name) or REGISTRY.get("_" + name)
-        pointwise = function in POINTWISE or getattr(entry, "family", None) == "pointwise"
-        if pointwise:
-            if type(result) is Traced and not result.stand_in.dim() and all(value.node in self.numbers for value in values):
-                self.number(result)
-        elif name != "getitem" or bounds:
-            tree_map(lambda leaf: self.unknown.setdefault(leaf.node, None) if type(leaf) is Traced and leaf.stand_in.dim() else None, result)
 
     def differentiate_loss(self, loss: Traced, args: tuple, kwargs: dict) -> None:
         """`loss.backward()`: one node that gives the gradients, which become the parameters' `.grad` in the trace."""
@@ -365,11 +329,6 @@ class ExportTracer(Tracer):
                     raise UserError("backward() adds to gradients from before the call: call zero_grad() first in what is exported")
                 value = self.call_op(Tensor.add, (before, value), {})
             self.set_tensor_attribute(leaf, "grad", value)
-
-    def mark(self, leaf: Any) -> None:
-        """A result of values of unknown size has an unknown size, unless it has no dims."""
-        if type(leaf) is Traced and leaf.stand_in.dim() and any(used in self.unknown for used in leaf.node.all_input_nodes):
-            self.unknown.setdefault(leaf.node, None)
 
     def unwrapped(self, value: Any, seen: list) -> Any:
         from_traced = lambda leaf: seen.append(leaf) or leaf.stand_in if type(leaf) is Traced else (  # noqa: E731

@@ -1,7 +1,6 @@
 """Recurrent layers: RNN, LSTM and GRU over padded or packed sequences. Cells stand in rnn_cells.py.
 
-A layer projects the whole sequence at once, then walks over time with one step function of rnn_cells. Packed
-sequences walk over the rows that are still alive at each time. Read `RNNBase._layer` first.
+The layers hold weights and check sizes; the walk over time is in rushlight/recurrent.py. Read `RNNBase.forward` first.
 """
 
 from __future__ import annotations
@@ -9,16 +8,14 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 from rushlight import ops
 from rushlight.nn import init
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.nn.rnn_cells import GATES, STEPS, project
 from rushlight.nn.utils.rnn import PackedSequence
-from rushlight.ops import functional as F
+from rushlight.recurrent import FUNCTIONS, GATES
 from rushlight.tensor import Tensor
 
 
@@ -181,8 +178,12 @@ class RNNBase(Module):
             raise RuntimeError(f"For {kind} input, hx should also be {wanted}-D but got {hx.dim()}-D tensor")
         return hx if batched else hx.unsqueeze(1)
 
-    def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        return ops.zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype)
+    def _zeros(self, input: Tensor) -> Any:
+        return ops.zeros(self.get_expected_hidden_size(input, None), dtype=input.dtype)
+
+    def _joined(self, last: list[Tensor]) -> Any:
+        """The last states as the caller has them: one tensor, or the pair of an LSTM."""
+        return last[0]
 
     def _wrong_dims(self, dims: int) -> ValueError:
         return ValueError(f"RNN: Expected input to be 2D or 3D, got {dims}D tensor instead")
@@ -208,87 +209,23 @@ class RNNBase(Module):
             data = input if batched else input.unsqueeze(0 if self.batch_first else 1)
             if hx is not None:
                 hx = self._states(hx, batched)
-        if hx is None:
-            hx = self._zeros(data, batch_sizes)
-        self.check_forward_args(data, hx, batch_sizes)
-        if self.batch_first and not packed:
-            data = data.transpose(0, 1)
-        if data.size(0) == 0:
-            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        output, last = self._layers(data, hx, None if batch_sizes is None else batch_sizes.tolist())
-        if packed:
+        options = (self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        if packed:  # how many sequences there are stands in the values of batch_sizes: zeros, and the check, are the function's
+            self.check_input(data, batch_sizes)
+            output, *last = FUNCTIONS[self.mode](data, batch_sizes, hx, *options)
             result: Any = PackedSequence(output, batch_sizes, sorted_indices, unsorted_indices)
-            return result, self.permute_hidden(last, unsorted_indices)
-        if self.batch_first:
-            output = output.transpose(0, 1)
+            return result, self.permute_hidden(self._joined(last), unsorted_indices)
+        if hx is None:
+            hx = self._zeros(data)
+        self.check_forward_args(data, hx, batch_sizes)
+        output, *last = FUNCTIONS[self.mode](data, hx, *options, self.batch_first)
+        last = self._joined(last)
         if batched:
             return output, last
         return output.squeeze(0 if self.batch_first else 1), self._unbatched(last)
 
     def _unbatched(self, last: Any) -> Any:
         return last.squeeze(1)
-
-    def _layers(self, data: Tensor, hx: Any, batch_sizes: list[int] | None) -> tuple[Tensor, Any]:
-        """Run all layers and directions: (outputs of the last, last states of all)."""
-        first = hx if isinstance(hx, tuple) else (hx,)
-        starts = list(zip(*[state.unbind(0) for state in first]))
-        directions = 2 if self.bidirectional else 1
-        lasts = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(directions):
-                place = layer * directions + direction
-                output, last = self._layer(data, starts[place], self.all_weights[place], batch_sizes, direction == 1)
-                outputs.append(output)
-                lasts.append(last)
-            data = outputs[0] if directions == 1 else ops.cat(outputs, -1)
-            if self.dropout and layer < self.num_layers - 1:
-                data = F.dropout(data, self.dropout, self.training)
-        stacked = tuple(ops.stack(list(states)) for states in zip(*lasts))
-        return data, stacked if isinstance(hx, tuple) else stacked[0]
-
-    def _layer(
-        self,
-        data: Tensor,
-        state: tuple[Tensor, ...],
-        weights: Sequence[Tensor],
-        batch_sizes: list[int] | None,
-        reverse: bool,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Run one layer in one direction: (outputs at all times, last states)."""
-        step = STEPS[self.mode]
-        weight_ih, weight_hh, *rest = weights
-        bias_ih, bias_hh = (rest.pop(0), rest.pop(0)) if self.bias else (None, None)
-        projection = rest[0] if rest else None
-        projected, bias = project(self.mode, data, weight_ih, bias_ih, bias_hh)
-        recurrent = weight_hh.t()
-        outputs = []
-        if batch_sizes is None:
-            times = projected.unbind(0)
-            for at in reversed(times) if reverse else times:
-                state = step(at, state, recurrent, bias, projection)
-                outputs.append(state[0])
-            return ops.stack(outputs[::-1] if reverse else outputs), state
-        times = projected.split(batch_sizes)
-        if reverse:
-            start = state
-            state = tuple(part[: batch_sizes[-1]] for part in start)
-            for at, rows in zip(reversed(times), reversed(batch_sizes)):
-                alive = state[0].size(0)
-                if rows > alive:  # rows that end here begin here
-                    state = tuple(ops.cat([part, first[alive:rows]]) for part, first in zip(state, start))
-                state = step(at, state, recurrent, bias, projection)
-                outputs.append(state[0])
-            return ops.cat(outputs[::-1]), state
-        ended: list[tuple[Tensor, ...]] = []
-        for at, rows in zip(times, batch_sizes):
-            if rows < state[0].size(0):
-                ended.append(tuple(part[rows:] for part in state))
-                state = tuple(part[:rows] for part in state)
-            state = step(at, state, recurrent, bias, projection)
-            outputs.append(state[0])
-        ended.append(state)
-        return ops.cat(outputs), tuple(ops.cat(list(parts)) for parts in zip(*reversed(ended)))
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -382,11 +319,14 @@ class LSTM(RNNBase):
             )
         return (h, c) if batched else (h.unsqueeze(1), c.unsqueeze(1))
 
-    def _zeros(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
+    def _zeros(self, input: Tensor) -> Any:
         return (
-            ops.zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype),
-            ops.zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype),
+            ops.zeros(self.get_expected_hidden_size(input, None), dtype=input.dtype),
+            ops.zeros(self.get_expected_cell_size(input, None), dtype=input.dtype),
         )
+
+    def _joined(self, last: list[Tensor]) -> Any:
+        return tuple(last)
 
     def _wrong_dims(self, dims: int) -> ValueError:
         return ValueError(f"LSTM: Expected input to be 2D or 3D, got {dims}D instead")

@@ -1,9 +1,4 @@
-"""One step of each recurrent mode, and the cells that make one step at a time.
-
-A step takes the projected input, the tuple of states, the recurrent weight transposed, its bias, and the projection
-of an LSTM, and returns the new states; both biases stand in the projected input already, but for a GRU, whose reset
-gate acts on the recurrent one. rnn.py walks over time with the same steps.
-"""
+"""The cells that make one recurrent step at a time; the steps themselves stand in rushlight/recurrent.py."""
 
 from __future__ import annotations
 
@@ -14,60 +9,8 @@ from rushlight import ops
 from rushlight.nn import init
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.ops import functional as F
+from rushlight.recurrent import STEPS, project
 from rushlight.tensor import Tensor
-
-GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
-
-
-def tanh_step(
-    projected: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, projection: Tensor | None = None
-) -> tuple[Tensor, ...]:
-    """h = tanh(projected + W h)."""
-    return (ops.tanh(projected + ops.mm(state[0], weight)),)
-
-
-def relu_step(
-    projected: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, projection: Tensor | None = None
-) -> tuple[Tensor, ...]:
-    """h = relu(projected + W h)."""
-    return (ops.relu(projected + ops.mm(state[0], weight)),)
-
-
-def lstm_step(
-    projected: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, projection: Tensor | None = None
-) -> tuple[Tensor, ...]:
-    """The LSTM's step, gates in the order input, forget, cell, output."""
-    hidden, cell = state
-    enter, forget, new, leave = (projected + ops.mm(hidden, weight)).chunk(4, -1)
-    cell = ops.sigmoid(forget) * cell + ops.sigmoid(enter) * ops.tanh(new)
-    hidden = ops.sigmoid(leave) * ops.tanh(cell)
-    if projection is not None:
-        hidden = F.linear(hidden, projection)
-    return hidden, cell
-
-
-def gru_step(
-    projected: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Tensor | None, projection: Tensor | None = None
-) -> tuple[Tensor, ...]:
-    """The GRU's step, gates in the order reset, update, new; reset acts on the recurrent part with its bias."""
-    (hidden,) = state
-    reset_in, update_in, new_in = projected.chunk(3, -1)
-    recurrent = ops.mm(hidden, weight) if bias is None else ops.mm(hidden, weight) + bias
-    reset_re, update_re, new_re = recurrent.chunk(3, -1)
-    update = ops.sigmoid(update_in + update_re)
-    new = ops.tanh(new_in + ops.sigmoid(reset_in + reset_re) * new_re)
-    return (new + update * (hidden - new),)
-
-
-def project(mode: str, input: Tensor, weight: Tensor, bias: Tensor | None, recurrent_bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The input's part of all gates, and the bias that is left for the steps."""
-    if bias is None or recurrent_bias is None or mode == "GRU":
-        return F.linear(input, weight, bias), recurrent_bias
-    return F.linear(input, weight, bias + recurrent_bias), None
-
-
-STEPS = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": lstm_step, "GRU": gru_step}
 
 
 class RNNCellBase(Module):

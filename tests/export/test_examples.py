@@ -72,3 +72,21 @@ def test_actor_and_critic():
         seen = torch.randn(size, 4)
         for got, want in zip(program(seen), net(seen)):
             assert torch.allclose(got, want, atol=1e-6)
+
+
+def test_reader_of_lengths():
+    """Lengths are values: one program for any batch and any lengths, and one for a list of sequences of any lengths."""
+    torch.manual_seed(0)
+    net = example("rnn_lengths").Reader(8).eval()
+    batch, time = Dim("batch", min=1), Dim("time", min=1)
+    padded, lengths = torch.randint(0, 12, (3, 5)), torch.tensor([2, 5, 3])
+    package = reloaded(export({"read": net.read}, {"read": (padded, lengths)},
+                              dynamic_shapes={"read": {"padded": {0: batch, 1: time}, "lengths": {0: batch}}}))
+    for counts in ([2, 5, 3], [1], [7, 7, 1, 4, 7], [1, 1]):
+        given = torch.randint(0, 12, (len(counts), max(counts))), torch.tensor(counts)
+        assert torch.equal(package.read(*given), net.read(*given))
+    sequences = [torch.randint(0, 12, (count,)) for count in (3, 5, 2)]
+    program = reloaded(export(net, (sequences,), dynamic_shapes={"sequences": [{0: Dim(f"n{at}", min=1)} for at in range(3)]}))
+    for counts in ((3, 5, 2), (1, 7, 2), (4, 4, 4)):
+        given = [torch.randint(0, 12, (count,)) for count in counts]
+        assert torch.equal(program(given), net(given))

@@ -93,10 +93,6 @@ def test_other_sizes(layer, shapes):
         program(*doubled)
     except (AssertionError, RuntimeError, ValueError, IndexError):
         return
-    if layer.startswith("nn.MultiheadAttention"):  # lengths of queries and keys free apart: the error says so
-        with pytest.raises(NotImplementedError, match="multi_head_attention_forward with such free sizes"):
-            torch.onnx.export(program)
-        return
     agree(program, torch.onnx.export(program), module, doubled)
 
 
@@ -154,3 +150,94 @@ def test_attention_with_free_sizes():
     model = torch.onnx.export(program)
     for size in ((1, 2, 1, 4), (3, 2, 7, 4)):
         agree(program, model, Attend(), tuple(torch.randn(*size) for _ in range(3)))
+
+
+def leaves_agree(net, example, shapes, others):
+    program = torch.export.export(net.eval(), example, dynamic_shapes=shapes)
+    model = torch.onnx.export(program)
+    for inputs in (example, *others):
+        agree(program, model, net, inputs)
+    return model
+
+
+class Attends(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(8, 2, **options)
+
+    def forward(self, query, key, value):
+        return self.attention(query, key, value)
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_first": True}, {"add_bias_kv": True}, {"add_zero_attn": True}, {"kdim": 5, "vdim": 6}], ids=str)
+def test_attention_with_all_dims_free(options):
+    torch.manual_seed(0)
+    batch, length, source = (torch.export.Dim(name) for name in ("batch", "length", "source"))
+    widths = 8, options.get("kdim", 8), options.get("vdim", 8)
+
+    def inputs(count, times, sources):
+        shapes = [(count, times), (count, sources), (count, sources)]
+        return tuple(torch.randn(*(shape if options.get("batch_first") else shape[::-1]), width) for shape, width in zip(shapes, widths))
+    shapes = [(batch, length), (batch, source), (batch, source)]
+    free = tuple(dict(enumerate(pair if options.get("batch_first") else pair[::-1])) for pair in shapes)
+    leaves_agree(Attends(**options), inputs(2, 5, 7), free, [inputs(3, 4, 9), inputs(6, 11, 2), inputs(1, 1, 1)])
+
+
+def test_transformers_with_all_dims_free():
+    torch.manual_seed(0)
+    nn = torch.nn
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False)
+
+        def forward(self, x, blank):
+            return self.layers(x, src_key_padding_mask=blank)
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+
+        def forward(self, x, y):
+            return self.net(x, y, tgt_mask=nn.Transformer.generate_square_subsequent_mask(y.shape[1]), tgt_is_causal=True)
+
+    batch, length, target = (torch.export.Dim(name) for name in ("batch", "length", "target"))
+    blank = lambda count, times: torch.arange(times) >= torch.randint(1, times, (count, 1))  # noqa: E731
+    leaves_agree(Encoder(), (torch.randn(2, 5, 8), blank(2, 5)), ({0: batch, 1: length},) * 2, [(torch.randn(3, 7, 8), blank(3, 7))])
+    leaves_agree(Both(), (torch.randn(2, 5, 8), torch.randn(2, 6, 8)), ({0: batch, 1: length}, {0: batch, 1: target}), [(torch.randn(3, 7, 8), torch.randn(3, 4, 8))])
+
+
+@pytest.mark.parametrize("layer", ["nn.GRU(3, 4, 2, batch_first=True, bidirectional=True)", "nn.LSTM(3, 4, 2)", "nn.RNN(3, 4, bias=False)",
+                                   "nn.RNN(3, 4, nonlinearity='relu', bidirectional=True)", "nn.LSTM(3, 4, bidirectional=True)"])
+def test_recurrent_layers(layer):
+    """ONNX's own nodes, with free lengths; a packed batch is a padded one with lengths."""
+    from tests.export.test_recurrent import BATCH, TIME, Packs, Pads, batches, made
+    net = Pads(made(layer))
+    first, second = (BATCH, TIME) if net.rnn.batch_first else (TIME, BATCH)
+    model = leaves_agree(net, (torch.randn(4, 2, 3),), ({0: first, 1: second},), [(torch.randn(7, 3, 3),), (torch.randn(1, 1, 3),)])
+    assert {"GRU", "LSTM", "RNN"} & {node.op_type for node in model.graph.node}
+    given, *others = batches()
+    for between, total in ((False, None), (True, 9)):
+        leaves_agree(Packs(made(layer), between, total), given, {"x": {0: BATCH, 1: TIME}, "lengths": {0: BATCH}}, others)
+
+
+def test_what_needs_packed_rows_is_refused():
+    class Sums(torch.nn.Module):
+        def forward(self, x, lengths):
+            return torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True).data.cumsum(0)
+
+    with pytest.raises(NotImplementedError, match="cumsum of a packed batch, which is padded in the model: unpack it first"):
+        torch.onnx.export(torch.export.export(Sums(), (torch.ones(2, 3, 2), torch.tensor([3, 1]))))
+
+
+def test_a_list_of_sequences():
+    from tests.export.test_examples import example
+    net = example("rnn_lengths").Reader(8)
+    sequences = lambda *counts: [torch.randint(0, 12, (count,)) for count in counts]  # noqa: E731
+    program = torch.export.export(net, (sequences(3, 5, 2),), dynamic_shapes={"sequences": [{0: torch.export.Dim(f"n{at}", min=1)} for at in range(3)]})
+    model = torch.onnx.export(program)
+    for given in (sequences(3, 5, 2), sequences(1, 7, 2), sequences(4, 4, 4)):
+        got, = session(model).run(None, {item.name: value.numpy() for item, value in zip(program.checks.inputs, given)})
+        np.testing.assert_allclose(got, net(given).detach().numpy(), rtol=1e-4, atol=1e-5)

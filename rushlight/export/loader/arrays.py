@@ -214,6 +214,21 @@ def tensor(data, dtype=None, **named):
     return np.array(data, dtype or (np.float32 if np.asarray(data).dtype.kind == "f" else None))
 
 
+@op("sort")
+def sort(x, dim=-1, descending=False, stable=False):
+    places = argsort(x, dim, descending)
+    return np.take_along_axis(x, places, dim), places
+
+
+@op("argsort")
+def argsort(x, dim=-1, descending=False, stable=False):
+    """Of equal values the first comes first, also where they fall."""
+    if not descending:
+        return np.argsort(x, axis=dim, kind="stable")
+    turned = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
+    return np.flip(x.shape[dim] - 1 - turned, dim)
+
+
 @op("tril")
 def tril(x, diagonal=0):
     return np.tril(x, diagonal)

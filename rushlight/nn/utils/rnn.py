@@ -6,7 +6,7 @@ from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rushlight import ops
+from rushlight import ops, recurrent
 from rushlight.core import dtypes
 from rushlight.tensor import Tensor
 
@@ -116,40 +116,14 @@ def pack_padded_sequence(
         >>> rnn.pack_padded_sequence(torch.tensor([[1, 2], [3, 0]]), [2, 1], batch_first=True).data
         tensor([1, 3, 2])
     """
-    counts = [int(length) for length in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    if not isinstance(lengths, Tensor):
+        lengths = ops.tensor([*lengths], dtype=dtypes.long)
     sorted_indices = None
     if not enforce_sorted:
-        order = sorted(range(len(counts)), key=lambda i: -counts[i])
-        sorted_indices = ops.tensor(order, dtype=dtypes.long)
-        counts = [counts[i] for i in order]
+        lengths, sorted_indices = ops.sort(lengths, descending=True)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
-    if batch_first:
-        input = input.transpose(0, 1)
-    if input.numel() == 0:
-        raise RuntimeError("Cannot pack empty tensors.")
-    time, batch = input.shape[:2]
-    if len(counts) != batch:
-        raise RuntimeError(
-            f"Expected `len(lengths)` to be equal to batch_size, but got {len(counts)} (batch_size={batch})"
-        )
-    if counts[-1] <= 0 or min(counts) <= 0:
-        raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
-        )
-    if any(later > earlier for earlier, later in zip(counts, counts[1:])):
-        raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
-            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if "
-            "you do not need ONNX exportability."
-        )
-    if counts[0] > time:
-        raise ValueError(
-            f"Expected `lengths` to be at most the padded length {time}, but got {counts[0]}: "
-            "shorten it, or pad the batch further"
-        )
-    sizes = [sum(count > t for count in counts) for t in range(counts[0])]
-    data = ops.cat([input[t, :size] for t, size in enumerate(sizes)])
-    return PackedSequence(data, ops.tensor(sizes, dtype=dtypes.long), sorted_indices, None)
+    data, batch_sizes = recurrent._pack_padded_sequence(input, lengths, batch_first)
+    return PackedSequence(data, batch_sizes, sorted_indices, None)
 
 
 def pad_packed_sequence(
@@ -160,24 +134,7 @@ def pad_packed_sequence(
     `total_length` pads further; ValueError if it is less than the longest sequence.
     """
     data, batch_sizes, _, unsorted_indices = sequence
-    sizes = batch_sizes.tolist()
-    longest = len(sizes)
-    if total_length is not None and total_length < longest:
-        raise ValueError(
-            "Expected total_length to be at least the length of the longest sequence in input, "
-            f"but got total_length={total_length} and max sequence length being {longest}"
-        )
-    batch = sizes[0]
-    shape = tuple(data.shape[1:])
-    rows = []
-    for step, size in zip(data.split(sizes), sizes):
-        if size < batch:
-            step = ops.cat([step, ops.full((batch - size, *shape), padding_value, dtype=data.dtype)])
-        rows.append(step)
-    if total_length is not None and total_length > longest:
-        rows += [ops.full((batch, *shape), padding_value, dtype=data.dtype)] * (total_length - longest)
-    padded = ops.stack(rows, 1 if batch_first else 0)
-    lengths = ops.tensor([sum(size > i for size in sizes) for i in range(batch)], dtype=dtypes.long)
+    padded, lengths = recurrent._pad_packed_sequence(data, batch_sizes, batch_first, padding_value, -1 if total_length is None else total_length)
     if unsorted_indices is not None:
         return padded.index_select(0 if batch_first else 1, unsorted_indices), lengths[unsorted_indices]
     return padded, lengths
@@ -203,15 +160,7 @@ def pad_sequence(
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    longest = max(sequence.size(0) for sequence in sequences)
-    padded = []
-    for sequence in sequences:
-        missing = longest - sequence.size(0)
-        if missing:
-            fill = ops.full((missing, *sequence.shape[1:]), padding_value, dtype=sequence.dtype)
-            sequence = ops.cat([fill, sequence] if padding_side == "left" else [sequence, fill])
-        padded.append(sequence)
-    return ops.stack(padded, 0 if batch_first else 1)
+    return recurrent.pad_sequence(sequences, batch_first, padding_value, padding_side)
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
