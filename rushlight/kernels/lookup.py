@@ -23,9 +23,10 @@ def looked_up(index: Value, table: list[float]) -> Value:
     function, type = index.function, index.type.of("float")
     halves = [Value(function, "<" + ", ".join(f"float {literal(Type('float'), number)}" for number in table[i:i + 16]) + ">", type)
               for i in range(0, len(table), 16)]
-    if len(halves) == 1:
-        return function.call("llvm.x86.avx512.permvar.sf.512", type, halves[0], index, declare=True)
-    return function.call("llvm.x86.avx512.vpermi2var.ps.512", type, halves[0], index, halves[1], declare=True)
+    name = "permvar.sf" if len(halves) == 1 else "vpermi2var.ps"
+    found = function.call(f"llvm.x86.avx512.{name}.512", type, halves[0], index, *halves[1:], declare=True)
+    assert found is not None
+    return found
 
 
 @functools.cache
