@@ -99,6 +99,7 @@ class Emitter:
         self.uniform: dict[Expr, Value] = {}
         self.mask: Value | None = None
         self.copies = 1
+        self.stored = {store.buffer for stage in kernel.stages for store in stage.stores}
 
     def write(self) -> Function:
         f, kernel, plan = self.f, self.kernel, self.plan
@@ -127,11 +128,16 @@ class Emitter:
                 else:
                     self.index[var] = f.op("urem", rest, f.i64(n))
                     rest = f.op("udiv", rest, f.i64(n))
+            self.uniform = dict(steady)
             if plan.inner:
                 self.rows_with_inner_vector()
             else:
+                self.settle(kernel.stages, {kernel.vector, *within})
                 self.over_vector(low, high, self.lane_rows)
 
+        within = {var for stage in kernel.stages for var, _ in stage.loops}
+        self.settle(kernel.stages, {var for var, _ in kernel.rows} | within)
+        steady = self.uniform
         f.loop(begin, end, 1, item)
         if "streamed" in f.module.globals and llvm.engine().triple.startswith("x86_64"):
             # Streamed stores are not ordered with others; whoever waits for this kernel must see them.
@@ -144,7 +150,7 @@ class Emitter:
 
     def rows_with_inner_vector(self) -> None:
         """The vector variable is a stage's innermost loop: locals are scalars of the row."""
-        self.locals, self.uniform = {}, {}
+        self.locals = {}
         for stage in self.kernel.stages:
             self.uniform = dict(self.uniform)
             if any(var == self.kernel.vector for var, _ in stage.loops):
@@ -155,9 +161,12 @@ class Emitter:
 
     def lane_rows(self) -> None:
         """The vector variable is a row variable: every lane has its own locals, stages loop plainly."""
-        self.locals, self.uniform, self.memo = {}, {}, {}
+        self.locals, self.memo = {}, {}
+        settled = self.uniform
         for stage in self.kernel.stages:
+            self.uniform = dict(settled)
             self.plain_stage(stage, scalar=False)
+        self.uniform = settled
 
     def over_vector(self, low: Value, high: Value, body: Any) -> None:
         """Run `body` for full unrolled steps in [low, high), then the rest under a mask."""
@@ -240,7 +249,6 @@ class Emitter:
                 f.store(start, cells[fold.name, copy], 64)
 
         def body() -> None:
-            # Scalars of the row may be computed here too: LLVM moves them out of the loop.
             self.memo, kept = {}, dict(self.uniform)
             self.prepare(stage.roots, plan.lanes)
             for copy in range(self.copies):
@@ -254,6 +262,7 @@ class Emitter:
                     self.store(store, copy, plan.lanes)
             self.uniform = kept
 
+        self.settle([stage], {var for var, _ in stage.loops})
         outer = [loop for loop in stage.loops if loop[0] != self.kernel.vector]
         self.nest(outer, lambda: self.over_vector(f.i64(0), f.i64(plan.extent), body))
         self.mask = None
@@ -309,6 +318,28 @@ class Emitter:
         if self.depends_known(expr):
             return self.memo[expr, copy]
         return self.f.splat(self.uniform[expr], lanes)
+
+    def settle(self, stages: Any, bound: set[str]) -> None:
+        """Compute what no loop over `bound` changes before these loops: LLVM leaves loads where stores might be to the same place.
+
+        Only where each loop runs at least once, so that nothing is read that would not be.
+        """
+        extents = [n for _, n in self.kernel.rows] + [n for stage in self.kernel.stages for _, n in stage.loops]
+        if not all(type(n) is int and n for n in extents):
+            return
+        steady: dict[Expr, bool] = {}
+        for expr in walk([root for stage in stages for root in stage.roots]):
+            if isinstance(expr, (Load, Index)):
+                moves = any(var in bound for var, _ in expr.index.terms)
+                steady[expr] = not moves and not (isinstance(expr, Load) and expr.buffer in self.stored)
+            elif isinstance(expr, Local):
+                steady[expr] = self.plan.inner and (expr.name, 0) in self.locals
+            elif isinstance(expr, Fetch) or isinstance(expr, Call) and expr.op == "checked":
+                steady[expr] = False  # reports a fault, or reads under a guard
+            else:
+                steady[expr] = all(steady[child] for child in expr.children)
+            if steady[expr] and expr not in self.uniform:
+                self.uniform[expr] = self.compute(expr, 0, 1)
 
     def compute(self, expr: Expr, copy: int, lanes: int) -> Value:
         f = self.f

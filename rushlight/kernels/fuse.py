@@ -344,13 +344,14 @@ def build(planner: Planner, number: int, buffers: dict[Array, str]) -> Kernel:
     else:
         last = max([l for l, _ in folds] + [l for l, _, _ in stores], default=0)
         for l in range(last + 1):
-            row_stores = tuple(store for at, full, store in stores if at == l and not full)
-            if row_stores:
-                stages.append(Stage((), (), row_stores))
             here = tuple(fold for at, fold in folds if at == l)
             full_stores = tuple(store for at, full, store in stores if at == l and full)
             if here or full_stores:
                 stages.append(Stage(inner, here, full_stores))
+        # What a row stores once comes last, so that it may take the place of an input that the row reads.
+        row_stores = tuple(store for _, full, store in stores if not full)
+        if row_stores:
+            stages.append(Stage((), (), row_stores))
     if not rows:
         rows = [("one", 1)]
     kernel = Kernel(f"kernel{number}", tuple(rows), tuple(stages), "", ())

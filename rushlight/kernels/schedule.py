@@ -106,7 +106,9 @@ def in_place(planner: fuse.Planner, number: int, array: Array, name: str, buffer
             if isinstance(expr, Fetch) and expr.buffer == name:
                 return False
             if isinstance(expr, Load) and expr.buffer == name:
-                # Within a row's loops the same place may be read again after it was written.
-                if [expr.index] != written or at > homes[0] or len(kernel.stages) > 1 and stage.loops:
+                if [expr.index] != written or at > homes[0]:
+                    return False
+                # A row reads it to the end before it writes it, or both happen once for each place.
+                if at == homes[0] and not {var for var, _ in stage.loops} <= {var for var, _ in expr.index.terms}:
                     return False
     return True

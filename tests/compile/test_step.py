@@ -527,3 +527,37 @@ def test_versions_rise():
     assert all(p._version > b for p, b in zip(model.parameters(), before))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         held.backward()
+
+
+def native_programs(run):
+    """The native programs of a compiled function's steps."""
+    return [entry.run.__globals__["graph"].lowered.native for entry in run._rushlight_compiled.start.entries]
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam"])
+def test_every_parameter_is_written_where_it_lies(name):
+    """Also one that is read in the loops of the reduction that gives its gradient, and one of a single element."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1))
+    opt = OPTIMIZERS[name](model.parameters())
+    twin = copy.deepcopy(model)
+    other = OPTIMIZERS[name](twin.parameters())
+
+    def make(model, opt):
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step
+
+    run, plain = torch.compile(make(model, opt)), make(twin, other)
+    for _ in range(4):
+        x, y = torch.randn(8, 6), torch.randn(8, 1)
+        assert torch.allclose(run(x, y), plain(x, y), atol=1e-6)
+    for p, q in zip(model.parameters(), twin.parameters()):
+        assert torch.allclose(p, q, atol=1e-5)
+        assert torch.allclose(p.grad, q.grad, atol=1e-5)
+    native = native_programs(run)[-1]
+    assert len(native.outputs) == 1 + len(list(model.parameters()))  # the loss and the gradients: no copy of a parameter

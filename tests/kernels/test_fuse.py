@@ -5,6 +5,8 @@ import pytest
 
 from rushlight.kernels import fuse
 from rushlight.kernels.arrays import Source, broadcast_shapes, contiguous, reshape_blocks, restrided
+from rushlight.kernels.emit import Emitter
+from rushlight.kernels.ir import Module
 from rushlight.kernels.make import Maker, Unsupported
 from rushlight.kernels.rules import RULES
 
@@ -98,3 +100,21 @@ def test_what_kernels_cannot_do_is_said():
         source(make, 0, 3)
     with pytest.raises(Unsupported, match="does not fit"):
         make.reshape(source(make, 4, 3), (5, -1))
+
+
+def test_what_no_loop_changes_is_computed_before_it():
+    """LLVM would not move it: the stores might be to where it is loaded from."""
+    make = Maker()
+    x, s = source(make, 1000), source(make, 1, name="in1")
+    (kernel,) = kernels(make, make.point("mul", x, make.point("pow", s, 0.5)))
+    entry, _, loops = str(Emitter(Module(), kernel, 256).write()).partition("loop1.head:")
+    assert "load float," in entry and "load float," not in loops
+
+
+def test_a_row_stores_last_what_it_stores_once():
+    """So that it may take the place of an input that the row's loops read."""
+    make = Maker()
+    x, b = source(make, 8, 32), source(make, 8, name="in1")
+    total = make.reduce("sum", make.point("mul", x, make.unsqueeze(b, 1)), 1)
+    (kernel,) = kernels(make, total, make.point("add", b, total))
+    assert [bool(stage.stores) for stage in kernel.stages] == [False, True]

@@ -73,7 +73,7 @@ def test_ctrl_c_in_a_training_step_never_leaves_half_a_step():
     run = torch.compile(step)
     run()
     for delay in (0.0005, 0.002, 0.004, 0.007):
-        states = []
+        states = [[p.detach().clone() for p in model.parameters()]]  # it may be interrupted before the first turn
 
         def loop(states=states):
             for _ in range(100_000):
