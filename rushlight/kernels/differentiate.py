@@ -21,12 +21,21 @@ from ..ops.record import REGISTRY
 from ..tensor import OutputEdge, Tensor, asarray, bump, tick, wrap
 from . import program, scalars
 from .arrays import Array, External, Given, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
+from .calls import CallNote
 from .make import Maker, Unsupported
 from .rules_primitive import Note, Symbol, apply, bare, body
 from .sharing import overlapping
 from .simplify import joined_products
 from .sized import chosen
 from .sizes import is_open, same
+
+
+class NoGradient(Unsupported):
+    """The rule for a gradient uses what has no rule here."""
+
+    def __init__(self, note: Note, name: str, reason: Exception):
+        super().__init__(f"the gradient of {note.op.name} for {name}: {reason}")
+        self.note = note
 
 
 def gradient(make: Maker, note: Note, name: str, grads: list[Symbol | None]) -> Symbol | None:
@@ -101,6 +110,10 @@ def backward(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: lis
         grads = [sums.of(output) for output in note.outputs]
         if all(g is None for g in grads):
             continue
+        if type(note) is CallNote:
+            for symbol, g in note.gradients(grads, needed):
+                sums.add(symbol, g)
+            continue
         for name, value in note.bound.items():
             items = leaves(value)
             if not any(id(item) in needed for item in items):
@@ -109,7 +122,10 @@ def backward(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: lis
                 if name in note.op.tensors or name in note.op.lists:
                     continue  # no derivative, as an index has none
                 raise Unsupported(f"{note.op.name} has no rule for {name}")
-            result = gradient(make, note, name, grads)
+            try:
+                result = gradient(make, note, name, grads)
+            except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError, ArithmeticError) as reason:
+                raise NoGradient(note, name, reason) from reason
             if isinstance(value, (tuple, list)):
                 for item, g in zip(value, result):
                     if type(item) is Symbol and id(item) in needed:

@@ -7,6 +7,7 @@ the GIL is free meanwhile.  Temporaries live in one arena, kept between calls.
 
 import ctypes
 import math
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -322,6 +323,20 @@ def release(state: np.ndarray) -> None:
         ctypes.CDLL(None).free(ctypes.c_void_p(int(state[0])))
 
 
+_ended = threading.local()  # `error`: what ended the program that this thread runs, if it is no ordinary exception
+
+
+def note_interrupt(error: BaseException) -> None:
+    """Ctrl-C came while a program ran Python; without its traceback, whose frames see memory that is the program's."""
+    _ended.error = type(error)(*error.args)
+
+
+def interrupted() -> BaseException | None:
+    """The KeyboardInterrupt or the like that ended this thread's last program, once."""
+    error, _ended.error = getattr(_ended, "error", None), None
+    return error
+
+
 class Misfit(ValueError):
     """An input of another shape or dtype than the program was compiled for; nothing was computed."""
 
@@ -364,6 +379,7 @@ class Program:
         self.strict = False  # whether it writes into its inputs, which then must not be copied
         self.orders: dict[int, tuple[int, ...]] = {}
         self.words = 0  # see write_entry
+        self.calls: list = []  # what it calls in Python, kept alive with it
         self.library = llvm.link(text + CHECK_IR, ("entry", "body"))
         self._table = self._words()
         self._state = np.zeros(2, np.int64)
@@ -420,6 +436,9 @@ class Program:
     def _refit(self, code: int, arrays: tuple, inputs: list[tuple] | None = None) -> list[np.ndarray]:
         """The arrays in the layout the program was compiled for (or `inputs`); an error where the shape or dtype is another."""
         if code == -2:
+            error = interrupted()
+            if error is not None:
+                raise error
             raise IndexFault("an index is out of range")
         if code < 0:
             raise MemoryError("no memory for the temporaries of a compiled program")

@@ -10,6 +10,8 @@ from . import fuse
 from .arrays import Array, External, Point, Source, Take, strided
 from .loops import Fetch, Kernel, Load, walk
 
+FAULTING = frozenset(("add_rows", "python"))  # kinds of External that may find that the program is to end
+
 
 def sources(planner: fuse.Planner, number: int) -> set[str]:
     """The inputs that a group reads."""
@@ -37,7 +39,7 @@ def may_fault(planner: fuse.Planner, number: int) -> bool:
     """Whether a group looks at indices."""
     group = planner.groups[number]
     if isinstance(group, External):
-        return group.kind.startswith("scatter")
+        return group.kind in FAULTING
     seen: set[Array] = set()
     stack = [arg for unit in group.units for arg in (unit, *unit.args)]
     while stack:

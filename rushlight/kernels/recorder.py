@@ -1,0 +1,470 @@
+"""The nodes of a train step's graph as array expressions, with the tape, the writes and the calls.
+
+A `leaf_gradients` node walks the tape so far; a write in place gives its tensor a new value; an op without a rule becomes a
+call from inside the program (`calls.py`).  Read `Recorder.run` first; step.py makes one program of what it finds.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..autograd.recorded import leaf_gradients
+from ..core.sampling import dropout_mask
+from ..graph import Node as GraphNode
+from ..graph import map_nodes
+from ..graph.node import RANDOM, target_name
+from ..tensor import Tensor, wrap
+from .arrays import Array, Point, Reshape, Source, View, contiguous
+from .calls import Calls
+from .differentiate import NoGradient, backward, operation
+from .make import Maker, Unsupported
+from .rules_primitive import Symbol, apply
+from .sharing import shares
+from .sizes import is_integer, typical
+
+INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
+DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand", "randint", "randint_like", "randperm"})
+FILLED = frozenset("uniform_ normal_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli_ set_ resize_ requires_grad_".split())
+WITH_STATE = frozenset({"batch_norm", "instance_norm"})  # which may move running values beside their result
+NO_RULE = (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError, ArithmeticError)
+
+
+def writes(node: GraphNode) -> str | None:
+    """The name of the op whose result a node writes into its first argument."""
+    try:
+        if node.target in INPLACE:
+            return INPLACE[node.target]
+    except TypeError:
+        return None
+    name = target_name(node.target)
+    if node.op not in ("call_function", "call_method"):
+        return None
+    if node.argument("inplace") is True:
+        return name
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else None
+
+
+class Recorder:
+    """The values of a graph's nodes as array expressions, with the tape and the writes."""
+
+    def __init__(self, known: dict[GraphNode, Any], constants: dict[GraphNode, Any], examples: dict[GraphNode, Any], name_of: Callable,
+                 called: set[GraphNode]):
+        self.make, self.tape, self.env = Maker(), [], {}
+        self.known, self.examples, self.name_of = known, examples, name_of
+        self.constants: dict[Any, Any] = dict(constants)
+        self.make.tape, self.make.drop = self.tape, self.drop
+        self.calls, self.called = Calls(self.make, self.constant), called  # `called`: nodes that are known to need calls
+        self.makers: dict[int, GraphNode] = {}  # by Note: the node that it was noted for
+        self.inputs: list[tuple[Any, Symbol]] = []  # a node, a Literal, or what is drawn
+        self.updates: dict[Array, Array] = {}  # an input -> its new value
+        self.differentiated: set[GraphNode] = set()
+        self.present: dict[int, Array] = {}  # by Symbol of an input that was written: the input
+        self.owners: dict[int, list[GraphNode]] = {}  # by Symbol: the nodes that hold it
+        self.views: dict[Any, list[Symbol]] = {}  # by buffer of an input, or by array: the views of it
+        self.stale: set[int] = set()  # views of what was written since
+        self.names: dict[int, list[Symbol]] = {}  # by Symbol: those of the same tensor, under this and other names
+        self.kept: list[Symbol] = []  # so that identities stay
+        self.literals: dict[int, Symbol] = {}  # by identity: tensors among the graph's arguments
+
+    def run(self, graph: Any) -> None:
+        for node in graph.nodes:
+            if node.op in ("placeholder", "get_attr"):
+                self.enter(node)
+            elif node.op != "output" and node in self.constants:
+                self.env[node] = self.constants[node]  # a number, or a size
+            elif node.op != "output":
+                for used in node.all_input_nodes:
+                    for symbol in symbols_in(self.env[used]):
+                        if id(symbol) in self.stale:
+                            raise Unsupported("a view of what was written since")
+                self.enter_value(node, self.call(node))
+                self.collect()
+
+    def enter_value(self, node: GraphNode, value: Any) -> None:
+        """Note a node's value, who holds it, and what it is a view of."""
+        self.env[node] = value
+        for symbol in symbols_in(value):
+            self.kept.append(symbol)
+            held = self.owners.setdefault(id(symbol), [])
+            if node in held:
+                continue
+            held.append(node)
+            array = symbol.array
+            if len(held) == 1 and isinstance(array, Source):
+                self.views.setdefault(array.buffer, []).append(symbol)
+            elif len(held) == 1 and isinstance(array, (View, Reshape)):
+                self.views.setdefault(array.args[0], []).append(symbol)
+
+    def enter(self, node: GraphNode) -> None:
+        info = self.known.get(node)
+        if node in self.constants and not isinstance(self.constants[node], Tensor):
+            self.env[node] = self.constants[node]
+            if info is None:
+                return
+        elif info is None:
+            raise Unsupported(f"{node.name} is no tensor of known shape")
+        symbol = Symbol(self.make, info.source(self.make, f"in{len(self.inputs)}"))
+        self.inputs.append((node, symbol))
+        if node not in self.constants or isinstance(self.constants[node], Tensor):
+            self.enter_value(node, symbol)
+
+    def call(self, node: GraphNode) -> Any:
+        name = target_name(node.target)
+        args, kwargs = map_nodes(node.args, self.env.__getitem__), map_nodes(node.kwargs, self.env.__getitem__)
+        args, kwargs = tuple(map(self.constant, args)), {key: self.constant(value) for key, value in kwargs.items()}
+        if name == "requires_grad_":
+            return args[0]
+        if node.target is operator.setitem and type(args[0]) is Symbol:
+            return self.set_item(node, *args)
+        if name == "set_mode" and len(args) == 2 and args[0] == "grad":
+            self.make.tape = self.tape if args[1] else None
+            return None
+        if node.target is leaf_gradients:
+            return self.gradients(node, *args, **kwargs)
+        written = writes(node)
+        if written is not None and (type(args[0]) is Symbol or node.target not in INPLACE):  # `total += loss` where that was a number
+            return self.write(node, written, *without_inplace(node, args, kwargs))
+        noted, entered = len(self.tape), len(self.inputs)
+        try:
+            if node in self.called:
+                raise Unsupported("a gradient without a rule")
+            value = self.by_rule(node, name, args, kwargs)
+            for note in self.tape[noted:]:
+                self.makers[id(note)] = node
+            return value
+        except NO_RULE as reason:
+            del self.tape[noted:], self.inputs[entered:]
+            self.make.effects = []
+            return self.by_call(node, name, args, kwargs, reason)
+
+    def by_rule(self, node: GraphNode, name: str, args: tuple, kwargs: dict) -> Any:
+        """The value as array expressions."""
+        if node.target is not operator.getitem and self.name_of(node) == "dropout":
+            dropped = self.dropout(node, *args, **kwargs)
+            if dropped is not None:
+                return dropped
+        if name in DRAWN:
+            return self.drawn(node)
+        if node.target is operator.getitem and type(args[0]) in (tuple, list):
+            return args[0][args[1]]
+        if node.target is getattr and args[1:] == ("data",):
+            return self.another_name(args[0])
+        if node.target is getattr and args[1] in ("T", "mT", "H", "mH"):
+            return getattr(args[0], args[1].replace("m", "").replace("H", "T") if args[0].ndim == 2 else "mT")
+        op = INPLACE[node.target] if node.target in INPLACE else self.name_of(node)
+        if op is None or node.is_impure() and op != "dropout" and node.target not in INPLACE:
+            raise Unsupported(f"no rule for {name}")
+        if op == "clone":
+            return self.clone(*args, **kwargs)
+        if op == "detach":
+            return self.another_name(args[0])
+        return operation(self.make, op, args, kwargs)
+
+    def by_call(self, node: GraphNode, name: str, args: tuple, kwargs: dict, reason: Exception) -> Any:
+        """The value as a step of the program that runs the op itself; raises `reason` where it cannot be one."""
+        random = name in RANDOM
+        ours = node.op == "call_function" and str(getattr(node.target, "__module__", "")).startswith(("rushlight.ops", "rushlight.nn.functional", "_operator"))
+        if not ours or node.is_impure() and not (random and node.argument("inplace") is not True) or node.kwargs.get("generator"):
+            raise reason
+        if name in WITH_STATE and any(type(value) is Symbol for value in (*args[1:3], kwargs.get("running_mean"))):
+            raise reason
+        single = node.meta.get("val")
+        results = {0: single} if isinstance(single, Tensor) else {
+            user.args[1]: user.meta.get("val") for user in node.users if user.target is operator.getitem and user.args[0] is node}
+        if not results or not all(type(at) is int and isinstance(value, Tensor) for at, value in results.items()):
+            raise reason
+        made = [user for user in (node, *node.users) if user is node or user.target is operator.getitem]
+        if any(shares(result, other) for result in made for other in node.all_input_nodes):
+            raise reason
+        recorded = self.make.tape is not None and any(getattr(value, "_requires_grad", False) for value in results.values())
+        found = self.calls.add(node.target, args, kwargs, dict(sorted(results.items())), recorded, random)
+        return found[0] if isinstance(single, Tensor) else [found.get(at) for at in range(max(found) + 1)]
+
+    def constant(self, value: Any) -> Any:
+        """A tensor that stands in the graph itself comes in like an input."""
+        if type(value) in (tuple, list):
+            return type(value)(map(self.constant, value))
+        if not isinstance(value, Tensor):
+            return value
+        known = self.literals.get(id(value))
+        if known is None:
+            array = value._array
+            strides = tuple(s // array.itemsize for s in array.strides)
+            symbol = Symbol(self.make, self.make.intern(Source, f"in{len(self.inputs)}", array.shape, value._dtype.name, strides, 0))
+            known = self.literals[id(value)] = symbol
+            key = Literal(value)
+            self.inputs.append((key, symbol))
+            self.constants[key] = value
+        return known
+
+    def clone(self, input: Symbol, *, memory_format: Any = None) -> Symbol:
+        """A value of its own: what is written into the tensor later, or into the clone, is not seen in the other."""
+        copy = apply(self.make, "_view", input, input.shape) if self.make.tape is not None else Symbol(self.make, input.array)
+        if isinstance(copy.array, (Source, View, Reshape)):
+            copy.array = self.make.intern(Point, f"cast_{input.array.dtype}", (input.array,), input.shape, input.array.dtype)
+        return copy
+
+    def dropout(self, node: GraphNode, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Symbol | None:
+        """The mask is drawn before the program runs, as the op draws it, and comes in like an input."""
+        if not training or p == 0:
+            return None
+        if inplace or not 0 < p < 1 or type(input) is not Symbol or input.array.dtype not in ("float32", "float64"):
+            raise Unsupported("this kind of dropout")
+        return self.masked(input, getattr(node.all_input_nodes[0].meta.get("val"), "_array", None), p)
+
+    def drop(self, input: Symbol, p: float) -> Symbol:
+        """Dropout within an op, of a result in C's order."""
+        if not 0 < p < 1 or input.array.dtype not in ("float32", "float64"):
+            raise Unsupported("this kind of dropout")
+        return self.masked(input, np.empty(tuple(map(typical, input.shape)), input.array._dtype.numpy), p)
+
+    def drawn_in_order(self) -> None:
+        """What is drawn before the program runs would come too early after a call that draws."""
+        if self.calls.random is not None:
+            raise Unsupported("random numbers after those of a call")
+
+    def masked(self, input: Symbol, like: Any, p: float) -> Symbol:
+        self.drawn_in_order()
+        return apply(self.make, "mul", input, self.source(Noise(like, input.array, p), input.array.dtype))
+
+    def source(self, noise: Any, dtype: str) -> Symbol:
+        """An input that is drawn at each run."""
+        shape = tuple(noise.shape[at] for at in noise.back)
+        symbol = Symbol(self.make, self.make.intern(Source, f"in{len(self.inputs)}", shape, dtype, noise.strides, 0))
+        self.kept.append(symbol)
+        self.inputs.append((noise, symbol))
+        self.constants[noise] = noise
+        return symbol
+
+    def drawn(self, node: GraphNode) -> Symbol:
+        """Random numbers of a shape that the arguments say."""
+        given, made = (map_nodes(node.args, self.env.__getitem__), map_nodes(node.kwargs, self.env.__getitem__)), node.meta.get("val")
+        if not isinstance(made, Tensor) or made._dtype.name not in ("float32", "float64", "int64") or node.kwargs.get("generator"):
+            raise Unsupported("this kind of random numbers")
+        self.drawn_in_order()
+        return self.source(Draw(node.target, given, made._array), made._dtype.name)
+
+    def gradients(self, node: GraphNode, outputs: Any, given: Any, leaves: Any, keep: bool = False) -> list:
+        self.differentiated.update(node.args[0])
+        seeds = [Symbol(self.make, self.make.full(o.shape, 1, o.array.dtype)) if g is None else g for o, g in zip(outputs, given)]
+        before = self.make.tape
+        try:
+            found = backward(self.make, self.tape, list(outputs), seeds, list(leaves))
+        except NoGradient as reason:
+            if id(reason.note) not in self.makers:
+                raise
+            raise Again(self.makers[id(reason.note)], reason) from None
+        finally:
+            self.make.tape = before
+        if any(array is None for array in found):
+            raise Unsupported("a leaf without a gradient")
+        return [Symbol(self.make, array) for array in found if array is not None]
+
+    def write(self, node: GraphNode, name: str, args: tuple, kwargs: dict) -> Symbol:
+        """A write in place: everything that held the tensor holds its new value from now on."""
+        target = args[0]
+        if type(target) is not Symbol:
+            raise Unsupported("a write into no tensor")
+        recorded = self.make.tape is not None and getattr(node.meta.get("val"), "_requires_grad", False)
+        if recorded and isinstance(self.present.get(id(target), target.array), Source):
+            raise Unsupported("a write that makes an input part of a history")
+        if self.make.tape is not None and not recorded and getattr(node.all_input_nodes[0].meta.get("val"), "_requires_grad", False):
+            raise Unsupported("a write into a tensor with history")
+        before = self.make.tape
+        if not recorded:
+            self.make.tape = None
+        try:
+            return self.replaced(target, self.new_value(node, name, target, args, kwargs))
+        finally:
+            self.make.tape = before
+
+    def new_value(self, node: GraphNode, name: str, target: Symbol, args: tuple, kwargs: dict) -> Symbol:
+        """What a write makes of its target, with its history where one is recorded."""
+        if name in ("copy", "fill", "zero"):
+            value = 0 if name == "zero" else args[1]
+            if type(value) is Symbol:
+                value = value if value.dtype is target.dtype else apply(self.make, "_cast", value, target.dtype)
+            else:
+                value = Symbol(self.make, self.make.number(self.make.plain(value), target.array.dtype))
+        else:
+            noted = len(self.tape)
+            try:
+                value = operation(self.make, name, args, kwargs)
+                value = value if value.dtype is target.dtype else apply(self.make, "_cast", value, target.dtype)
+            except NO_RULE as reason:
+                del self.tape[noted:]
+                function = getattr(Tensor, name, None)
+                if not callable(function) or name in RANDOM or f"{name}_" in FILLED or not isinstance(node.meta.get("val"), Tensor):
+                    raise reason
+                value = self.calls.add(function, args, kwargs, {0: node.meta["val"]}, self.make.tape is not None)[0]
+        if type(value) is not Symbol:
+            raise Unsupported(f"{name} gives no tensor")
+        if value.shape != target.shape:
+            value = apply(self.make, "_expand", value, target.shape)
+        return value
+
+    def set_item(self, node: GraphNode, target: Symbol, index: Any, value: Any) -> None:
+        """`target[index] = value`."""
+        written = node.args[0]
+        recorded = self.make.tape is not None and any(getattr(n.meta.get("val"), "_requires_grad", False) for n in node.all_input_nodes)
+        if recorded and isinstance(self.present.get(id(target), target.array), Source):
+            raise Unsupported("a write that makes an input part of a history")
+        before = self.make.tape
+        if not recorded:
+            self.make.tape = None
+        try:
+            found = self.calls.add(with_item, (target, index, value), {}, {0: written.meta["val"]}, recorded)
+            self.replaced(target, found[0])
+        finally:
+            self.make.tape = before
+
+    def replaced(self, target: Symbol, value: Symbol) -> Symbol:
+        """The target's new value; what is the same tensor under another name has it too, without its history."""
+        source = self.present.get(id(target), target.array)
+        if isinstance(source, Source):
+            node = next((n for n, symbol in self.inputs if symbol.array is source), None)
+            if node is None:
+                raise Unsupported("a write into a view")
+            self.updates[source] = value.array
+        views = self.views.get(source.buffer if isinstance(source, Source) else source, ())
+        same = [symbol for symbol in self.names.get(id(target), [target]) if id(symbol) in self.owners]
+        self.stale.update(id(symbol) for symbol in views if not any(symbol is one for one in same))
+        fresh = [Symbol(self.make, value.array) for _ in same]
+        fresh = [value if one is target and id(value) not in self.owners else other for one, other in zip(same, fresh)]
+        for one, new_one in zip(same, fresh):
+            self.names[id(new_one)] = fresh
+            if isinstance(source, Source):
+                self.present[id(new_one)] = source
+            for owner in self.owners.pop(id(one)):
+                held = self.env[owner]
+                self.enter_value(owner, new_one if held is one else [new_one if item is one else item for item in held])
+        return next(new_one for one, new_one in zip(same, fresh) if one is target)
+
+    def another_name(self, tensor: Symbol) -> Symbol:
+        """The same tensor without its history: `detach()`, `.data`."""
+        name = Symbol(self.make, tensor.array)
+        names = self.names.setdefault(id(tensor), [tensor])
+        names.append(name)
+        self.names[id(name)] = names
+        if id(tensor) in self.present:
+            self.present[id(name)] = self.present[id(tensor)]
+        return name
+
+    def collect(self) -> None:
+        """Running statistics that a rule moved."""
+        for source, value in self.make.effects:
+            owner = next((symbol for symbol in self.views.get(getattr(source, "buffer", None), ()) if symbol.array is source), None)
+            if owner is None:
+                raise Unsupported("running values that are no inputs")
+            self.replaced(owner, Symbol(self.make, value))
+        self.make.effects = []
+
+
+def with_item(input: Tensor, index: Any, value: Any) -> Tensor:
+    """A copy of the input with `copy[index] = value`."""
+    copy = input.clone()
+    copy[index] = value
+    return copy
+
+
+class Again(Exception):
+    """The gradient of a node has no rule: the graph is gone through again with the node as a call."""
+
+    def __init__(self, node: GraphNode, reason: Exception):
+        super().__init__(str(reason))
+        self.node, self.reason = node, reason
+
+
+class Literal:
+    """A tensor that a graph holds as an argument."""
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+
+
+class Noise:
+    """A mask of dropout, drawn anew at each run in the order of its input's memory."""
+
+    def __init__(self, like: Any, array: Array, p: float):
+        if type(like) is not np.ndarray or like.ndim != array.ndim:
+            raise Unsupported("dropout of a tensor whose layout is unknown")
+        self.p, self.dtype = p, like.dtype
+        self.shape, self.back, self.strides = laid_as(like, array.shape)
+
+    @property
+    def sizes(self) -> list:
+        return list(self.shape)
+
+    def draw(self, sizes: list[int]) -> np.ndarray:
+        return dropout_mask(np.empty(sizes, self.dtype).transpose(self.back), self.p)
+
+
+class Draw:
+    """Random numbers that an op draws anew at each run, from nothing but shapes."""
+
+    def __init__(self, function: Callable, given: tuple, made: np.ndarray):
+        self.function, self.given, self.layout = function, given, made
+        self.sizes: list = []
+        measured(given, self.sizes)
+        likes = symbols_in(list(given[0]))
+        shape = likes[0].shape if likes else tuple(self.sizes)
+        if len(shape) != made.ndim or len(likes) > 1 or given[1].get("size") is not None:
+            raise Unsupported("random numbers of a shape that is given otherwise")
+        self.shape, self.back, self.strides = laid_as(made, shape)
+
+    def draw(self, sizes: list[int]) -> np.ndarray:
+        args, kwargs = given_sizes(self.given, iter(sizes), self.layout)
+        return self.function(*args, **kwargs)._array
+
+
+def laid_as(like: np.ndarray, shape: tuple) -> tuple[tuple, tuple[int, ...], tuple]:
+    """(the shape from the outermost dim in memory on, where each dim stands there, the strides) of a dense array laid out as `like`."""
+    strides = np.empty_like(like).strides
+    order = sorted(range(like.ndim), key=lambda d: -strides[d])
+    outer, back = tuple(shape[d] for d in order), tuple(order.index(d) for d in range(like.ndim))
+    steps = contiguous(outer)
+    return outer, back, tuple(steps[at] for at in back)
+
+
+def measured(value: Any, found: list) -> None:
+    """Note the sizes in an op's arguments: its numbers, and the shapes of its tensors."""
+    if type(value) is Symbol:
+        found.extend(value.shape)
+    elif is_integer(value):
+        found.append(value)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            measured(item, found)
+    elif isinstance(value, dict):
+        for item in value.values():
+            measured(item, found)
+
+
+def given_sizes(value: Any, numbers: Any, layout: np.ndarray) -> Any:
+    """The arguments with plain numbers for sizes, and a tensor of that shape for each tensor."""
+    if type(value) is Symbol:
+        outer, back, _ = laid_as(layout, tuple([next(numbers) for _ in value.shape]))
+        return wrap(np.empty(outer, value.array._dtype.numpy).transpose(back), value.array._dtype)
+    if is_integer(value):
+        return next(numbers)
+    if isinstance(value, (tuple, list)):
+        return type(value)([given_sizes(item, numbers, layout) for item in value])
+    if isinstance(value, dict):
+        return {key: given_sizes(item, numbers, layout) for key, item in value.items()}
+    return value
+
+
+def without_inplace(node: GraphNode, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The arguments without `inplace=True`."""
+    if node.argument("inplace") is not True:
+        return args, kwargs
+    names = node.target.__code__.co_varnames[:len(args)]
+    kwargs = {**dict(zip(names[1:], args[1:])), **kwargs}
+    del kwargs["inplace"]
+    return args[:1], kwargs
+
+
+def symbols_in(value: Any) -> list[Symbol]:
+    return [value] if type(value) is Symbol else [v for v in value if type(v) is Symbol] if type(value) in (list, tuple) else []
