@@ -1,8 +1,9 @@
 """Mutated export archives: each must be refused with FormatError, or load and compute what it says; never crash, hang or grow.
 
-    python tools/fuzz_archives.py [count] [seed] [native]
+    python tools/fuzz_archives.py [count] [seed] [native | script]
 
-With `native` the archive holds native code, and it is loaded with `native=True`. Bit flips, truncations, spliced bytes, renamed and repeated members, oversized headers, and edits of the JSON behind a
+With `native` the archive holds native code, and it is loaded with `native=True`; with `script` it is a scripted module, which is
+loaded and not run, since a changed loop may have no end. Bit flips, truncations, spliced bytes, renamed and repeated members, oversized headers, and edits of the JSON behind a
 right checksum. The count defaults to 10,000; tests/export/test_archive.py runs a few hundred.
 """
 import io
@@ -18,6 +19,7 @@ import zlib
 import rushlight as torch
 from rushlight.core.errors import FormatError
 from rushlight.export.archive import PROGRAM, WEIGHTS
+from rushlight.export.jit_archive import SCRIPT
 from rushlight.export.native import MACHINE
 from rushlight.serialize.source import Source
 from rushlight.serialize.zip_read import Archive
@@ -48,6 +50,40 @@ def archive(native: bool = False) -> bytes:
     program = torch.export.export(Net(), example, dynamic_shapes={"x": {0: torch.export.Dim("b", min=2, max=64)}, "options": {"k": None}})
     file = io.BytesIO()
     torch.export.save(program, file, extra_files={"note.txt": "hello"}, aot=native)
+    return file.getvalue()
+
+
+class Script(torch.nn.Module):
+    """A script with every kind of statement."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin, self.count = torch.nn.Linear(3, 2), 0
+
+    def forward(self, x, names: dict[str, int], scale: float = 1.5):
+        self.count += 1
+        found = [index * 2 for index in range(3) if index > 0]
+        for at, (name, number) in enumerate(names.items()):
+            if isinstance(name, str) and number >= -1:
+                found.append(number)
+            else:
+                break
+        while len(found) > 4:
+            del found[0]
+        with torch.no_grad():
+            x[0, 1:] = x[0, :-1] * scale if at else -x[0, 1:]
+        assert x.dim() == 2, f"{x.shape!r} {scale:.2f}"
+        y = self.lin(x)
+        y += 1
+        return y, {"n": found[-1]}, "{}".format(at)  # noqa: UP032
+
+
+def script_archive() -> bytes:
+    """A saved script."""
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.script(Script()), file)
     return file.getvalue()
 
 
@@ -125,7 +161,7 @@ def mutate(data: bytes, records: list, rng) -> tuple[str, bytes]:
         elif kind == "drop":
             del records[rng.randrange(len(records))]
         elif kind == "json":
-            member = MACHINE if MACHINE in dict(records) and rng.random() < 0.5 else PROGRAM
+            member = SCRIPT if SCRIPT in dict(records) else MACHINE if MACHINE in dict(records) and rng.random() < 0.5 else PROGRAM
             value = json.loads(dict(records)[member])
             for _ in range(rng.choice([1, 1, 1, 3])):
                 value = changed(value, rng)
@@ -134,7 +170,7 @@ def mutate(data: bytes, records: list, rng) -> tuple[str, bytes]:
         elif kind == "text":
             raw = rng.choice([b"[" * 100000, b"{" * 5000, b"null", b"{}", b'{"format":"rushlight-export","version":[9,0]}', b"\xff", b"1" * 5000, b"NaN",
                               b'{"format":"rushlight-export","version":[1,0],"tensors":{},"entries":{},"aliases":{}}'])
-            records = [(name, raw if name == PROGRAM else content) for name, content in records]
+            records = [(name, raw if name in (PROGRAM, SCRIPT) else content) for name, content in records]
         elif kind == "grow":
             content = b"\0" * (1 << 20)
             machine = zlib.compressobj(9, zlib.DEFLATED, -15)
@@ -157,9 +193,11 @@ def mutate(data: bytes, records: list, rng) -> tuple[str, bytes]:
     return kind, bytes(array)
 
 
-def attempt(data: bytes, native: bool = False) -> str:
+def attempt(data: bytes, native: bool = False, script: bool = False) -> str:
     """`refused` or `loaded`; anything but FormatError is an error of ours. A loaded program is also run."""
     try:
+        if script:
+            return "loaded" if torch.jit.load(io.BytesIO(data)) is not None else ""
         program = torch.export.load(io.BytesIO(data), native=native)
     except FormatError:
         return "refused"
@@ -174,18 +212,18 @@ def attempt(data: bytes, native: bool = False) -> str:
     return "loaded"
 
 
-def main(count: int = 10000, seed: int = 0, native: bool = False) -> dict:
+def main(count: int = 10000, seed: int = 0, native: bool = False, script: bool = False) -> dict:
     """Run `count` mutations; the number of each outcome by kind."""
-    rng, data = random.Random(seed), archive(native)
+    rng, data = random.Random(seed), script_archive() if script else archive(native)
     records, found, slowest = records_of(data), {}, 0.0
-    assert attempt(data, native) == "loaded"
+    assert attempt(data, native, script) == "loaded"
     for number in range(count):
         kind, mutated = mutate(data, records, rng)
         start = time.perf_counter()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                outcome = attempt(mutated, native)
+                outcome = attempt(mutated, native, script)
         except BaseException as error:
             raise AssertionError(f"mutation {number} ({kind}, seed {seed}): {type(error).__name__}: {error}") from error
         slowest = max(slowest, time.perf_counter() - start)
@@ -196,5 +234,5 @@ def main(count: int = 10000, seed: int = 0, native: bool = False) -> dict:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-    for outcome, number in sorted(main(*map(int, sys.argv[1:3]), native=sys.argv[3:] == ["native"]).items(), key=str):
+    for outcome, number in sorted(main(*map(int, sys.argv[1:3]), native=sys.argv[3:] == ["native"], script=sys.argv[3:] == ["script"]).items(), key=str):
         print(outcome, number)

@@ -19,13 +19,14 @@ from ..serialize.zip_write import write_archive
 from ..tensor import Parameter, Tensor
 from . import archive, targets
 from .encode import QUALIFIED, Malformed, decode, encode, identifier, need
-from .jit_language import Machine, Translator, check_functions
+from .jit_language import Translator, check_functions
 from .jit_module import SAVERS, LoadedTracedModule, ScriptFunction, ScriptModule, TracedFunction, TracedModule, deprecated
-from .jit_script import LoadedFunction, ScriptedFunction, methods_of
+from .jit_python import functions_of
+from .jit_script import ScriptedFunction, ScriptedModule, methods_of
 
 SCRIPT = "script.json"
 OWN = frozenset(("training", "_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "_original_class", "_original_name", "_epoch",
-                 "_machine", "_methods"))
+                 "_detour", "_was_called", "_compiled_call_impl"))
 
 
 def save(m: Any, f: Any, _extra_files: dict | None = None) -> None:
@@ -68,9 +69,7 @@ SAVERS["save"] = write
 def script_records(m: Any) -> list[tuple]:
     """The records of a scripted function or module."""
     translator, tensors = Translator(), {}
-    if isinstance(m, LoadedFunction):
-        about = {"kind": "script function", "number": m.number, "functions": m.machine.functions}
-    elif isinstance(m, ScriptedFunction):
+    if isinstance(m, ScriptedFunction):
         number = translator.function(m._rushlight_original)
         about = {"kind": "script function", "number": number, "functions": translator.functions}
     else:
@@ -104,12 +103,7 @@ def describe(module: Module, prefix: str, translator: Translator, tensors: dict)
             tree["attributes"][name] = {"op": function} if function else {"value": encode(value, name)}
         except (NotImplementedError, TypeError):
             continue  # hooks and other Python objects: a script that reads them fails when it is translated or run
-    machine = module.__dict__.get("_machine")
-    if machine is not None:
-        base = len(translator.functions)
-        translator.functions += [renumber(function, base) for function in machine.functions]
-        tree["methods"] = {name: number + base for name, number in module.__dict__["_methods"].items()}
-    elif not library:
+    if not library:
         wanted = methods_of(kind)
         for name in wanted:
             mark = getattr(getattr(kind, name), "_rushlight_jit", None)
@@ -119,14 +113,6 @@ def describe(module: Module, prefix: str, translator: Translator, tensors: dict)
     for name, child in module._modules.items():
         tree["children"][name] = None if child is None else describe(child, f"{prefix}{name}.", translator, tensors)
     return tree
-
-
-def renumber(node: Any, base: int) -> Any:
-    if isinstance(node, list):
-        return [renumber(item, base) for item in node]
-    if isinstance(node, dict):
-        return {key: item + base if key == "number" and node.get("_") == "Function" else renumber(item, base) for key, item in node.items()}
-    return node
 
 
 def keep(tensors: dict, name: str, value: Tensor) -> str:
@@ -141,7 +127,8 @@ def keep(tensors: dict, name: str, value: Tensor) -> str:
 
 
 def load(f: Any, map_location: Any = None, _extra_files: dict | None = None, _restore_shapes: bool = False) -> Any:
-    """Load what `jit.save` wrote, from a path or a binary file object. No code of the file is run: scripts are interpreted.
+    """Load what `jit.save` wrote, from a path or a binary file object. No code of the file is run: the functions of scripts are made from
+    a checked tree, which can name ops and its own functions only.
 
     Raises FormatError for a file that is damaged, hostile or of another kind.
     """
@@ -193,42 +180,28 @@ def build(source: Source, found: Archive, about: Any) -> Any:
             owner.__dict__["training"] = bool(value)
         return made
     functions = check_functions(about.get("functions"))
-    machine = Machine(functions)
+    made = functions_of(functions)
     if kind == "script function":
         need(type(about.get("number")) is int and 0 <= about["number"] < len(functions), "a function")
-        return LoadedFunction(machine, about["number"])
+        return ScriptedFunction(made[about["number"]])
     need(kind == "script module", "a known kind")
     need(archive.WEIGHTS in found.records, "weights")
     file = io.BytesIO(found.read(archive.WEIGHTS))
     file.name = f"{source.name}:{archive.WEIGHTS}"
     with Source(file) as inner:
         tensors = read_safetensors(inner)
-    return module_of(about.get("module"), tensors, {}, machine, 0)
+    return module_of(about.get("module"), tensors, {}, made, 0)
 
 
-class LoadedModule(ScriptModule):
-    """A scripted module from a file: methods are interpreted."""
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if "forward" not in self.__dict__["_methods"]:
-            raise NotImplementedError(f"Module [{self.original_name}] is missing the required \"forward\" function")
-        return self.__dict__["_machine"].call(self.__dict__["_methods"]["forward"], (self, *args), kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        methods = self.__dict__.get("_methods", {})
-        if name in methods:
-            return lambda *args, **kwargs: self.__dict__["_machine"].call(methods[name], (self, *args), kwargs)
-        return super().__getattr__(name)
-
-
-LoadedModule.__name__ = "RecursiveScriptModule"  # PyTorch's name of the type
-
-
-def module_of(tree: Any, tensors: dict, made: dict, machine: Machine, depth: int) -> Module:
+def module_of(tree: Any, tensors: dict, made: dict, functions: list, depth: int) -> Module:
     need(depth < 60 and type(tree) is dict and set(tree) == {"name", "training", "library", "parameters", "buffers", "attributes", "children", "methods"},
          "a module")
     if tree["library"] is None:
-        module: Module = object.__new__(LoadedModule)
+        methods = tree["methods"]
+        need(type(methods) is dict and all(identifier(name) and not name.startswith("__") and type(number) is int and 0 <= number < len(functions)
+                                           for name, number in methods.items()), "methods")
+        body = {"__module__": "torch.jit", "_scripted": frozenset(methods), **{name: functions[number] for name, number in methods.items()}}
+        module: Module = object.__new__(type("RecursiveScriptModule", (ScriptedModule, Module), body))
     else:
         kind = layer(tree["library"])
         need(kind is not None, f"a layer, not {str(tree['library'])[:60]!r}")
@@ -251,10 +224,9 @@ def module_of(tree: Any, tensors: dict, made: dict, machine: Machine, depth: int
         module.register_buffer(name, None if item is None else tensor_of(item, tensors, made, False), persistent=item is None or item.get("persistent") is not False)
     for name, item in tree["children"].items():
         need(QUALIFIED.match(name) and "." not in name, "a child's name")
-        module.add_module(name, None if item is None else module_of(item, tensors, made, machine, depth + 1))
+        module.add_module(name, None if item is None else module_of(item, tensors, made, functions, depth + 1))
     if tree["library"] is None:
-        need(all(identifier(name) and type(number) is int and 0 <= number < len(machine.functions) for name, number in tree["methods"].items()), "methods")
-        fields["_machine"], fields["_methods"], fields["_original_name"] = machine, tree["methods"], str(tree["name"])
+        fields["_original_class"], fields["_original_name"] = type(module), str(tree["name"])
     fields["training"] = bool(tree["training"])
     return module
 

@@ -73,8 +73,8 @@ class Check:
         stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         self.local = {*(item.arg for item in arguments), *stored}
         self.types: dict[str, str] = {}  # of parameters that nothing is assigned to
-        for item in arguments:
-            if item.arg not in stored and item.arg != "self":
+        for item in arguments[0 if owner is None else 1:]:  # the first of a method is its module
+            if item.arg not in stored:
                 kind = self.annotated(item.annotation)
                 if kind is not None:
                     self.types[item.arg] = kind

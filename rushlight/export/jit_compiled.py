@@ -9,8 +9,9 @@ from ..capture.trace import Tracer
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..nn.module import Module
 from .compiled import code_of, resolve
-from .jit_module import TracedFunction, TracedModule
-from .jit_script import ScriptedFunction, ScriptedModule
+from .jit_module import TracedFunction, TracedModule, scripting
+from .jit_python import allow, check_format, formatted, read_attribute, settable, writable
+from .jit_script import ScriptedFunction, ScriptedModule, is_scripting
 
 
 def follow_traced_module(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -31,12 +32,44 @@ def follow_traced_function(self: Any, args: tuple, kwargs: dict) -> Any:
     return tree_unflatten(tree_flatten(resolve(self, result))[0], program.out_spec)
 
 
+def within_script(self: Any, function: Any, args: tuple, kwargs: dict) -> Any:
+    """A call in which `is_scripting()` holds."""
+    before = getattr(scripting, "now", False)
+    scripting.now = True
+    try:
+        return self.inline(function, *args, **kwargs)
+    finally:
+        scripting.now = before
+
+
 def follow_scripted_function(self: Any, args: tuple, kwargs: dict) -> Any:
-    return self.inline(self.value(args[0])._rushlight_original, *args[1:], **kwargs)
+    return within_script(self, self.value(args[0])._rushlight_original, args[1:], kwargs)
 
 
 def follow_scripted_module(self: Any, args: tuple, kwargs: dict) -> Any:
-    return self.inline(Module.__call__, *args, **kwargs)
+    return within_script(self, Module._call_impl, args, kwargs)
+
+
+def follow_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
+    owner, name = map(self.value, args)
+    allow(owner, name)
+    return self.getattr(owner, name)
+
+
+def follow_check(function: Any) -> Any:
+    """A check of a script's value, which gives the value."""
+    def follow(self: Any, args: tuple, kwargs: dict) -> Any:
+        return function(*map(self.value, args))
+    return follow
+
+
+def follow_format(self: Any, args: tuple, kwargs: dict) -> Any:
+    check_format(self.value(args[1]))
+    return self.inline(format, *args)
+
+
+def follow_traced_call(self: Any, args: tuple, kwargs: dict) -> Any:
+    return self.inline(Module._call_impl, *args, **kwargs)
 
 
 def follow_traced_forward(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -44,5 +77,6 @@ def follow_traced_forward(self: Any, args: tuple, kwargs: dict) -> Any:
 
 
 Tracer.special.update({TracedModule.forward: follow_traced_forward, TracedModule.call_program: follow_traced_module,
-                       TracedFunction.__call__: follow_traced_function, ScriptedFunction.__call__: follow_scripted_function,
-                       ScriptedModule.__call__: follow_scripted_module})
+                       TracedFunction.__call__: follow_traced_function, TracedFunction.call: follow_traced_function, TracedModule.__call__: follow_traced_call, ScriptedFunction.__call__: follow_scripted_function,
+                       ScriptedModule.__call__: follow_scripted_module, read_attribute: follow_attribute, writable: follow_check(writable),
+                       settable: follow_check(settable), formatted: follow_format, is_scripting: lambda self, args, kwargs: is_scripting()})

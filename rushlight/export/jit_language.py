@@ -1,23 +1,18 @@
-"""The language of scripted code: a checked subset of Python's syntax tree as JSON, and its interpreter.
+"""The language of saved scripts: a checked subset of Python's syntax tree as JSON.
 
-A scripted function runs as the Python it is; saved, it becomes such a tree, and a loaded one is interpreted.  A tree may
+Saved, a scripted function becomes such a tree; loaded, the tree becomes a Python function again (jit_python.py).  A tree may
 call ops, a few builtins, methods of tensors and containers, and its own functions; nothing else has a name here.
-Read `Translator` for source -> tree and `Machine.call` for tree -> values.
+Read `Translator` for source -> tree and `check_functions` for what is refused of a file's tree.
 """
 
 import ast
 import builtins
 import inspect
-import re
-import string
 import textwrap
 import types
-from collections.abc import Callable
 from typing import Any
 
 from ..core import modes
-from ..nn.container import ModuleDict
-from ..nn.container_parameters import ParameterDict
 from ..nn.module import Module
 from ..tensor import Tensor
 from . import targets
@@ -40,31 +35,10 @@ METHODS: dict[type, frozenset] = {
     tuple: frozenset(("index", "count"))}
 FACTS = frozenset("shape dtype device ndim requires_grad is_leaf grad T mT H mH real imag data".split())
 VALUES = frozenset(("item", "tolist"))
-LIMIT = 300  # calls nested
 
 
 class NotSupportedError(RuntimeError):
     """The code uses what a saved script has no place for."""
-
-
-class Error(Exception):
-    """What scripted code itself raises, as PyTorch wraps it; here it is of the raised class too."""
-
-
-def failed(error: Exception) -> Exception:
-    """The error as PyTorch shows it."""
-    kind = type(error)
-    made = type("Error", (Error, kind), {"__module__": "torch.jit"})
-    lines = []
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("rushlight"):
-            lines.append(f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}')
-        trace = trace.tb_next
-    text = "\n".join(["The following operation failed in the TorchScript interpreter.", "Traceback of TorchScript (most recent call last):", *lines,
-                      f"builtins.{kind.__name__}: {error}"])
-    return made(text)
 
 
 # -- source to tree ------------------------------------------------------------------------------------------------------
@@ -76,12 +50,16 @@ class Translator:
     def __init__(self) -> None:
         self.functions: list[dict | None] = []
         self.numbers: dict[Any, int] = {}
+        self.adopted: dict[int, int] = {}  # the identity of a loaded script's functions -> the number of the first of them here
 
     def function(self, function: Any) -> int:
         function = getattr(function, "_rushlight_original", function)
         function = getattr(function, "__func__", function)
         if function in self.numbers:
             return self.numbers[function]
+        known = getattr(function, "_rushlight_tree", None)
+        if known is not None:
+            return self.adopt(*known)
         number = self.numbers[function] = len(self.functions)
         self.functions.append(None)
         try:
@@ -101,6 +79,24 @@ class Translator:
         self.functions[number] = {"name": function.__name__, "names": names, "defaults": {key: encode(item, key) for key, item in defaults.items()},
                                   "body": [scope.tree(item) for item in tree.body]}
         return number
+
+
+    def adopt(self, functions: list[dict], number: int) -> int:
+        """The number here of a function that was loaded with others."""
+        base = self.adopted.get(id(functions))
+        if base is None:
+            base = self.adopted[id(functions)] = len(self.functions)
+            self.functions += [renumbered(function, base) for function in functions]
+        return base + number
+
+
+def renumbered(node: Any, base: int) -> Any:
+    """The same tree where the numbers of functions start at `base`."""
+    if isinstance(node, list):
+        return [renumbered(item, base) for item in node]
+    if isinstance(node, dict):
+        return {key: item + base if key == "number" and node.get("_") == "Function" else renumbered(item, base) for key, item in node.items()}
+    return node
 
 
 class Scope:
@@ -242,8 +238,8 @@ def check_functions(functions: Any) -> list[dict]:
     need(type(functions) is list, "a list of functions")
     for function in functions:
         need(type(function) is dict and set(function) == {"name", "names", "defaults", "body"} and identifier(function["name"])
-             and type(function["names"]) is list and all(identifier(name) for name in function["names"])
-             and type(function["defaults"]) is dict and type(function["body"]) is list, "a function")
+             and type(function["names"]) is list and all(identifier(name) and not name.startswith("__") for name in function["names"])
+             and len(set(function["names"])) == len(function["names"]) and type(function["defaults"]) is dict and type(function["body"]) is list, "a function")
         for value in function["defaults"].values():
             decode(value, {})
         for item in function["body"]:
@@ -287,310 +283,4 @@ def check_node(node: Any, count: int, depth: int) -> None:
             check_node(node[field], count, depth + 1)
 
 
-# -- tree to values ------------------------------------------------------------------------------------------------------
-
-BINARY = {"Add": "add", "Sub": "sub", "Mult": "mul", "Div": "truediv", "FloorDiv": "floordiv", "Mod": "mod", "Pow": "pow", "MatMult": "matmul",
-          "BitAnd": "and_", "BitOr": "or_", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift"}
-COMPARED: dict[str, Callable] = {
-    "Eq": lambda a, b: a == b, "NotEq": lambda a, b: a != b, "Lt": lambda a, b: a < b, "LtE": lambda a, b: a <= b, "Gt": lambda a, b: a > b,
-    "GtE": lambda a, b: a >= b, "Is": lambda a, b: a is b, "IsNot": lambda a, b: a is not b, "In": lambda a, b: a in b, "NotIn": lambda a, b: a not in b}
-
-
-class Leave(Exception):
-    """A return, break or continue on its way."""
-
-    def __init__(self, kind: str, value: Any = None):
-        self.kind, self.value = kind, value
-
-
-class Machine:
-    """Interprets the functions of one script."""
-
-    def __init__(self, functions: list[dict]):
-        self.functions = functions
-        self.depth = 0
-        self.raised: Exception | None = None  # by a raise or assert of the code
-
-    def call(self, number: int, args: tuple, kwargs: dict) -> Any:
-        function = self.functions[number]
-        names = function["names"]
-        given = dict(zip(names, args))
-        if len(args) > len(names) or any(name in given or name not in names for name in kwargs):
-            raise RuntimeError(f"{function['name']}() expected at most {len(names)} argument(s) but received {len(args) + len(kwargs)} argument(s). "
-                               f"Declaration: {function['name']}({', '.join(names)})")
-        given.update(kwargs)
-        for name in names:
-            if name not in given:
-                if name not in function["defaults"]:
-                    raise RuntimeError(f"{function['name']}() is missing value for argument '{name}'. Declaration: {function['name']}({', '.join(names)})")
-                given[name] = decode(function["defaults"][name], {})
-        self.depth += 1
-        try:
-            if self.depth > LIMIT:
-                raise RecursionError(f"{function['name']}: calls nested more than {LIMIT} deep")
-            self.body(function["body"], given)
-        except Leave as leave:
-            return leave.value
-        except Exception as error:
-            if self.depth > 1 or error is not self.raised:
-                raise
-            raise failed(error) from None
-        finally:
-            self.depth -= 1
-        return None
-
-    def body(self, nodes: list, scope: dict) -> None:
-        for node in nodes:
-            getattr(self, "do_" + node["_"])(node, scope)
-
-    def do_Expr(self, node: dict, scope: dict) -> None:
-        self.value(node["value"], scope)
-
-    def do_Pass(self, node: dict, scope: dict) -> None:
-        pass
-
-    def do_Break(self, node: dict, scope: dict) -> None:
-        raise Leave("break")
-
-    def do_Continue(self, node: dict, scope: dict) -> None:
-        raise Leave("continue")
-
-    def do_Return(self, node: dict, scope: dict) -> None:
-        raise Leave("return", None if node["value"] is None else self.value(node["value"], scope))
-
-    def do_Assign(self, node: dict, scope: dict) -> None:
-        value = self.value(node["value"], scope)
-        for target in node["targets"]:
-            self.assign(target, value, scope)
-
-    def do_AugAssign(self, node: dict, scope: dict) -> None:
-        target = node["target"]
-        before = self.value(target, scope)
-        after = self.value(node["value"], scope)
-        if isinstance(before, (Tensor, list)) and node["op"] in ("Add", "Sub", "Mult", "Div"):
-            name = {"Add": "iadd", "Sub": "isub", "Mult": "imul", "Div": "itruediv"}[node["op"]]
-            self.assign(target, targets.find("operator." + name)(before, after), scope)
-        else:
-            self.assign(target, targets.find("operator." + BINARY[node["op"]])(before, after), scope)
-
-    def do_If(self, node: dict, scope: dict) -> None:
-        self.body(node["body"] if self.value(node["test"], scope) else node["orelse"], scope)
-
-    def do_While(self, node: dict, scope: dict) -> None:
-        while self.value(node["test"], scope):
-            if self.stopped(node["body"], scope):
-                return
-        self.body(node["orelse"], scope)
-
-    def do_For(self, node: dict, scope: dict) -> None:
-        for item in self.value(node["iter"], scope):
-            self.assign(node["target"], item, scope)
-            if self.stopped(node["body"], scope):
-                return
-        self.body(node["orelse"], scope)
-
-    def stopped(self, nodes: list, scope: dict) -> bool:
-        """Run a loop's body once; whether a break ended the loop."""
-        try:
-            self.body(nodes, scope)
-        except Leave as leave:
-            if leave.kind == "return":
-                raise
-            return leave.kind == "break"
-        return False
-
-    def do_Assert(self, node: dict, scope: dict) -> None:
-        if not self.value(node["test"], scope):
-            self.raised = AssertionError(*(() if node["msg"] is None else (self.value(node["msg"], scope),)))
-            raise self.raised
-
-    def do_Raise(self, node: dict, scope: dict) -> None:
-        error = self.value(node["exc"], scope) if node["exc"] is not None else RuntimeError("No active exception to reraise")
-        self.raised = error() if isinstance(error, type) else error
-        raise self.raised
-
-    def do_Delete(self, node: dict, scope: dict) -> None:
-        for target in node["targets"]:
-            if target["_"] == "Name":
-                scope.pop(target["id"], None)
-            elif target["_"] == "Subscript":
-                del self.container(target["value"], scope)[self.value(target["slice"], scope)]
-            else:
-                raise NotSupportedError(f"a script may not delete a {target['_']}")
-
-    def do_GradMode(self, node: dict, scope: dict) -> None:
-        with modes.enable_grad() if node["enabled"] else modes.no_grad():
-            self.body(node["body"], scope)
-
-    def assign(self, target: dict, value: Any, scope: dict) -> None:
-        kind = target["_"]
-        if kind == "Name":
-            scope[target["id"]] = value
-        elif kind in ("Tuple", "List"):
-            values = list(value)
-            if len(values) != len(target["elts"]):
-                raise ValueError(f"expected {len(target['elts'])} values to unpack, got {len(values)}")
-            for part, item in zip(target["elts"], values):
-                self.assign(part, item, scope)
-        elif kind == "Subscript":
-            targets.find("operator.setitem")(self.container(target["value"], scope), self.value(target["slice"], scope), value)
-        elif kind == "Attribute":
-            owner = self.value(target["value"], scope)
-            if not isinstance(owner, Module) or target["attr"].startswith("_") or not hasattr(owner, target["attr"]):
-                raise NotSupportedError(f"a script may not assign the attribute {target['attr']}")
-            setattr(owner, target["attr"], value)
-        else:
-            raise NotSupportedError(f"a script may not assign to a {kind}")
-
-    def container(self, node: dict, scope: dict) -> Any:
-        value = self.value(node, scope)
-        if not isinstance(value, (Tensor, list, dict)):
-            raise NotSupportedError(f"a script may not write items of a {type(value).__name__}")
-        return value
-
-    # -- expressions -------------------------------------------------------------------------------------------------
-
-    def value(self, node: Any, scope: dict) -> Any:
-        if node is None:
-            return None
-        return getattr(self, "get_" + node["_"])(node, scope)
-
-    def values(self, nodes: list, scope: dict) -> list:
-        found = []
-        for node in nodes:
-            if node["_"] == "Starred":
-                found += self.value(node["value"], scope)
-            else:
-                found.append(self.value(node, scope))
-        return found
-
-    def get_Value(self, node: dict, scope: dict) -> Any:
-        return decode(node["value"], {})
-
-    def get_Name(self, node: dict, scope: dict) -> Any:
-        try:
-            return scope[node["id"]]
-        except KeyError:
-            raise NameError(f"undefined value {node['id']}") from None
-
-    def get_Op(self, node: dict, scope: dict) -> Any:
-        return targets.find(node["name"])
-
-    def get_Builtin(self, node: dict, scope: dict) -> Any:
-        return BUILTINS[node["name"]]
-
-    def get_IsInstance(self, node: dict, scope: dict) -> Any:
-        return isinstance(self.value(node["value"], scope), tuple(TYPES[name] for name in node["names"]))
-
-    def get_Error(self, node: dict, scope: dict) -> Any:
-        return ERRORS[node["name"]]
-
-    def get_Function(self, node: dict, scope: dict) -> Any:
-        return lambda *args, **kwargs: self.call(node["number"], args, kwargs)
-
-    def get_BinOp(self, node: dict, scope: dict) -> Any:
-        return OPERATIONS_OF[node["op"]](self.value(node["left"], scope), self.value(node["right"], scope))
-
-    def get_UnaryOp(self, node: dict, scope: dict) -> Any:
-        value = self.value(node["operand"], scope)
-        return not value if node["op"] == "Not" else -value if node["op"] == "USub" else ~value if node["op"] == "Invert" else +value
-
-    def get_BoolOp(self, node: dict, scope: dict) -> Any:
-        for item in node["values"]:
-            value = self.value(item, scope)
-            if bool(value) is (node["op"] == "Or"):
-                break
-        return value
-
-    def get_Compare(self, node: dict, scope: dict) -> Any:
-        left = self.value(node["left"], scope)
-        result: Any = True
-        for op, item in zip(node["ops"], node["comparators"]):
-            right = self.value(item, scope)
-            result = COMPARED[op](left, right)
-            if len(node["ops"]) > 1 and not result:
-                return result
-            left = right
-        return result
-
-    def get_IfExp(self, node: dict, scope: dict) -> Any:
-        return self.value(node["body"] if self.value(node["test"], scope) else node["orelse"], scope)
-
-    def get_Tuple(self, node: dict, scope: dict) -> Any:
-        return tuple(self.values(node["elts"], scope))
-
-    def get_List(self, node: dict, scope: dict) -> Any:
-        return self.values(node["elts"], scope)
-
-    def get_Dict(self, node: dict, scope: dict) -> Any:
-        return dict(zip(self.values(node["keys"], scope), self.values(node["values"], scope)))
-
-    def get_Slice(self, node: dict, scope: dict) -> Any:
-        return slice(*(self.value(node[part], scope) for part in ("lower", "upper", "step")))
-
-    def get_Subscript(self, node: dict, scope: dict) -> Any:
-        owner = self.value(node["value"], scope)
-        if not isinstance(owner, (Tensor, list, tuple, dict, str, range, Module)):
-            raise NotSupportedError(f"a script may not read items of a {type(owner).__name__}")
-        return owner[self.value(node["slice"], scope)]
-
-    def get_ListComp(self, node: dict, scope: dict) -> Any:
-        return [self.value(node["elt"], inner) for inner in self.generate(node["generators"], dict(scope))]
-
-    def get_DictComp(self, node: dict, scope: dict) -> Any:
-        return {self.value(node["key"], inner): self.value(node["value"], inner) for inner in self.generate(node["generators"], dict(scope))}
-
-    def generate(self, generators: list, scope: dict) -> Any:
-        first, *rest = generators
-        for item in self.value(first["iter"], scope):
-            self.assign(first["target"], item, scope)
-            if all(self.value(test, scope) for test in first["ifs"]):
-                if rest:
-                    yield from self.generate(rest, scope)
-                else:
-                    yield scope
-
-    def get_JoinedStr(self, node: dict, scope: dict) -> Any:
-        return "".join(str(self.value(item, scope)) for item in node["values"])
-
-    def get_FormattedValue(self, node: dict, scope: dict) -> Any:
-        value = self.value(node["value"], scope)
-        value = {115: str, 114: repr, 97: ascii}[node["conversion"]](value) if node["conversion"] in (115, 114, 97) else value
-        return format(value, self.value(node["format_spec"], scope) if node["format_spec"] is not None else "")
-
-    def get_Attribute(self, node: dict, scope: dict) -> Any:
-        owner, name = self.value(node["value"], scope), node["attr"]
-        if isinstance(owner, Tensor) and (name in FACTS or name in VALUES or targets.find_method(name)):
-            return getattr(owner, name)
-        if isinstance(owner, Module) and not name.startswith("_") and (name in readable(owner) or isinstance(owner, (ModuleDict, ParameterDict)) and name in (
-                "keys", "values", "items")):
-            return getattr(owner, name)
-        for kind, methods in METHODS.items():
-            if type(owner) is kind and name in methods:
-                return plainly_formatted(owner) if kind is str and name == "format" else getattr(owner, name)
-        raise NotSupportedError(f"a script may not read the attribute {name!r} of a {type(owner).__name__}")
-
-    def get_Call(self, node: dict, scope: dict) -> Any:
-        function = self.value(node["func"], scope)
-        keywords = {item["arg"]: self.value(item["value"], scope) for item in node["keywords"]}
-        return function(*self.values(node["args"], scope), **keywords)
-
-
-def plainly_formatted(text: str) -> Callable:
-    """`text.format` without attributes, items and widths, by which a file could read or fill memory."""
-    for _, field, spec, _ in string.Formatter().parse(text):
-        if field is not None and not (field == "" or field.isidentifier() or field.isdigit()) or spec and any(part.isdigit() and len(part) > 3 for part in re.split(r"\D", spec)):
-            raise NotSupportedError(f"a script may not format {text[:60]!r}")
-    return text.format
-
-
-OPERATIONS_OF = {name: targets.find("operator." + plain) for name, plain in BINARY.items()}
-
-
-def readable(module: Module) -> Any:
-    """The names that code may read of a module: its state, children, plain attributes and scripted methods."""
-    names = {*module._parameters, *module._buffers, *module._modules, "training", *vars(module)}
-    return names | set(module.__dict__.get("_methods", ())) | {"forward"}
-
-
-__all__ = ["Machine", "NotSupportedError", "Translator", "check_functions"]
+__all__ = ["NotSupportedError", "Translator", "check_functions"]

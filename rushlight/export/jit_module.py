@@ -2,8 +2,10 @@
 
 import threading
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from ..compile import compile
 from ..core.pytree import tree_unflatten
 from ..nn.module import Module
 from .program import call
@@ -23,6 +25,13 @@ class ScriptModule(Module):
     @property
     def original_name(self) -> str:
         return self.__dict__.get("_original_name", type(self).__name__)
+
+    def _count_call(self) -> None:
+        """Compile this module when it is called a second time; calls within a script belong to it."""
+        if self._compiled_call_impl is None and not getattr(scripting, "now", False):
+            if self.__dict__.get("_was_called"):
+                self.compile()
+            self.__dict__["_was_called"] = True
 
     def save(self, f: Any, _extra_files: dict | None = None, **options: Any) -> None:
         """Save to a path or file object, as `jit.save`."""
@@ -62,11 +71,19 @@ def run(program: Any, state: list, args: tuple, kwargs: dict) -> Any:
     return tree_unflatten(list(call(program.graph_module.forward, [*state, *leaves])), program.out_spec)
 
 
+def caller(function: "TracedFunction") -> Callable:
+    """A Python function that runs a traced one's graph: what is compiled."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function.call(*args, **kwargs)
+    return call
+
+
 class TracedFunction(ScriptFunction):
-    """A traced function."""
+    """A traced function; from the second call on it is native code."""
 
     def __init__(self, program: Any, original: Any = None):
         self.program = program
+        self._run: Callable | None = None
         self.__name__ = getattr(original, "__name__", "traced")
         self.__doc__ = getattr(original, "__doc__", None)
 
@@ -79,6 +96,14 @@ class TracedFunction(ScriptFunction):
         return self.program.graph_module.code
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        again = self._run
+        if again is None:
+            self._run = compile(caller(self))
+            return self.call(*args, **kwargs)
+        return again(*args, **kwargs)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph by its ops."""
         return run(self.program, self.program.state_values(), args, kwargs)
 
 
@@ -144,6 +169,10 @@ class TracedModule(ScriptModule):
     @property
     def code(self) -> str:
         return self.program.graph_module.code
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._count_call()
+        return super().__call__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.call_program("forward", args, kwargs)

@@ -1,30 +1,60 @@
 """`jit.script`: functions and modules whose branches and loops stay, and which are saved without their source.
 
-In the process that scripts it, the code runs as the Python it is, so its branches and loops depend on the data of each
-call.  Saved, it is the tree of jit_language.py.  Departing: `export.export` checks what this trusts.  Read `script` first.
+Scripted code runs as the Python it is on its first call; from the second on it is compiled as `compile` does, so that both ways of
+a branch are kept, each as native code.  Saved, it is the tree of jit_language.py, which a loaded script becomes Python functions
+from (jit_python.py).  Departing: `export.export` checks what this trusts.  Read `script` first.
 """
 
 import copy
 import functools
 import inspect
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from ..compile import compile
 from ..nn.module import Module
 from .jit_check import check
-from .jit_language import Error, Machine, NotSupportedError, Translator, failed
+from .jit_language import NotSupportedError, Translator
 from .jit_module import ScriptFunction, ScriptModule, deprecated, scripting
+from .jit_python import graph_text, text_of
+
+
+class Error(Exception):
+    """What scripted code itself raises, as PyTorch wraps it; here it is of the raised class too."""
+
+
+def failed(error: Exception) -> Exception:
+    """The error as PyTorch shows it."""
+    kind = type(error)
+    made = type("Error", (Error, kind), {"__module__": "torch.jit"})
+    lines = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        generated = code.co_filename.startswith("<") and not code.co_filename.startswith("<script")
+        if not generated and not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("rushlight"):
+            lines.append(f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}')
+        trace = trace.tb_next
+    text = "\n".join(["The following operation failed in the TorchScript interpreter.", "Traceback of TorchScript (most recent call last):", *lines,
+                      f"builtins.{kind.__name__}: {error}"])
+    return made(text)
 
 
 class ScriptedFunction(ScriptFunction):
-    """A scripted function."""
+    """A scripted function, or one from a file."""
 
     def __init__(self, function: Callable):
         self._rushlight_original = function
         functools.update_wrapper(self, function)
+        self._run: Callable | None = None  # the compiled function, made when it is called a second time
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return as_script(self._rushlight_original, args, kwargs)
+        run = self._run
+        if run is None:
+            self._run = compile(self._rushlight_original)
+            run = self._rushlight_original
+        return as_script(run, self._rushlight_original, args, kwargs)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
@@ -32,28 +62,58 @@ class ScriptedFunction(ScriptFunction):
     @property
     def code(self) -> str:
         """The Python that is scripted."""
-        return inspect.getsource(self._rushlight_original)
+        return code_of(self._rushlight_original)
+
+    @property
+    def graph(self) -> "ScriptGraph":
+        """What is kept of the function, with its branches and loops; it prints."""
+        return graph_of(self._rushlight_original)
 
     def __repr__(self) -> str:
         return f"<torch.jit.ScriptFunction {self.__name__}>"
 
-
-class LoadedFunction(ScriptFunction):
-    """A scripted function from a file."""
-
-    def __init__(self, machine: Machine, number: int):
-        self.machine, self.number = machine, number
-        self.__name__ = machine.functions[number]["name"]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.machine.call(self.number, args, kwargs)
+    def __reduce__(self) -> Any:
+        raise RuntimeError("ScriptFunction cannot be pickled: save it with torch.jit.save")
 
 
-def as_script(function: Callable, args: tuple, kwargs: dict) -> Any:
+class ScriptGraph:
+    """A scripted function as it is saved: ops, and blocks of branches and loops. `str` shows it."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def tree_of(function: Callable) -> tuple[list[dict], int]:
+    """The functions of the tree that a function is saved as, and its number among them."""
+    known = getattr(function, "_rushlight_tree", None)
+    if known is not None:
+        return known
+    translator = Translator()
+    number = translator.function(function)
+    return translator.functions, number  # type: ignore[return-value]
+
+
+def graph_of(function: Callable) -> ScriptGraph:
+    return ScriptGraph(graph_text(*tree_of(function)))
+
+
+def code_of(function: Callable) -> str:
+    """The source of a function; what was loaded is written from its tree."""
+    known = getattr(function, "_rushlight_tree", None)
+    return text_of(*known) if known is not None else textwrap.dedent(inspect.getsource(function))
+
+
+def as_script(run: Callable, function: Callable, args: tuple, kwargs: dict) -> Any:
+    """Call `run`, which stands for `function`; what its code raises is shown as PyTorch shows it."""
     before = getattr(scripting, "now", False)
     scripting.now = True
     try:
-        return function(*args, **kwargs)
+        return run(*args, **kwargs)
     except TypeError as error:
         text = None if before else other_arguments(function, args, kwargs)
         if text is None:
@@ -93,8 +153,8 @@ def raised_by_user(error: Exception) -> bool:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return trace is not None and not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("rushlight") and not isinstance(error, Error) and (
-        getattr(type(error), "__module__", "") == "builtins") and not trace.tb_frame.f_code.co_filename.startswith("<")
+    return trace is not None and not str(trace.tb_frame.f_globals.get("__name__", "")).startswith("rushlight") and not isinstance(error, (Error, NotSupportedError)) and (
+        getattr(type(error), "__module__", "") == "builtins") and not trace.tb_frame.f_code.co_filename.startswith("<rushlight")
 
 
 def is_scripting() -> bool:
@@ -111,12 +171,18 @@ class ScriptedModule(ScriptModule):
     """The part of a scripted module's class that stands before the original class."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return as_script(super().__call__, args, kwargs)
+        self._count_call()
+        return as_script(super().__call__, self.forward, args, kwargs)
 
     @property
     def code(self) -> str:
         """The Python of forward."""
-        return inspect.getsource(self.__dict__["_original_class"].forward)
+        return code_of(self.__dict__["_original_class"].forward)
+
+    @property
+    def graph(self) -> ScriptGraph:
+        """What is kept of forward, with its branches and loops; it prints."""
+        return graph_of(self.__dict__["_original_class"].forward)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_original_class":
@@ -275,4 +341,4 @@ def wait(future: Future) -> Any:
     return future.wait()
 
 
-__all__ = ["Error", "LoadedFunction", "ScriptedFunction", "ScriptedModule", "Translator", "is_scripting", "script"]
+__all__ = ["Error", "ScriptedFunction", "ScriptedModule", "is_scripting", "script"]

@@ -338,3 +338,101 @@ def test_trace_words():
 
 
 TRAINED = torch.ones(2, requires_grad=True)
+
+
+# -- scripts compile -----------------------------------------------------------------------------------------------------
+
+
+def test_from_the_second_call_on_it_is_compiled():
+    """Branches on data, loops, text and state come out the same before and after, in this process and from a file."""
+    made = jit.script(control)
+    loaded = reloaded(made)
+    for turn in range(6):
+        for args in ((torch.tensor([0.5, 1.0]), 3), (torch.tensor([-0.5, -1.0]), 4), (torch.tensor([9.0, 1.0]), turn)):
+            assert torch.equal(made(*args), control(*args)) and torch.equal(loaded(*args), control(*args))
+    assert made._run._rushlight_compiled is not None and loaded._run._rushlight_compiled is not None
+
+    class Counts(nn.Module):
+        def __init__(this):  # noqa: N805 (a module's first argument has any name)
+            super().__init__()
+            this.layer, this.calls = nn.Linear(2, 2), 0
+
+        def forward(this, x):  # noqa: N805
+            this.calls += 1
+            return torch.tanh(this.layer(x)) * this.calls
+
+    net = Counts()
+    x = torch.randn(3, 2)
+    parts = [jit.script(net), reloaded(jit.script(net))]
+    for call in range(1, 6):
+        for part in parts:
+            assert torch.allclose(part(x), torch.tanh(net.layer(x)) * call, atol=1e-6) and part.calls == call
+            assert (part._compiled_call_impl is not None) == (call > 1)
+    traced = jit.trace(net.layer, x)
+    for _ in range(4):
+        assert torch.allclose(traced(x), net.layer(x), atol=1e-6)
+    assert traced._compiled_call_impl is not None
+
+
+def test_scripts_within_compiled_code():
+    made, other = jit.script(helper), jit.script(within)
+    x = torch.tensor([-1.0, 2.0])
+    compiled = torch.compile(lambda x: made(x) + other(x))
+    for _ in range(3):
+        assert compiled(x).tolist() == [2.0, 4.0] and other(x).tolist() == [2.0, 2.0] and within(x).tolist() == [1.0, 1.0]
+    assert not jit.is_scripting()
+
+
+def within(x):
+    return x * 0 + (2 if jit.is_scripting() else 1)
+
+
+def test_what_a_script_prints():
+    made = jit.script(calls)
+    assert made.code.startswith("def calls(x):") and "a[:, 1:]" in made.code
+    again = reloaded(made)
+    assert again.code == "def calls(x):\n    a, b = (helper(x), x.size(0))\n    assert b > 0, 'no rows'\n    return (a[:, 1:], b, x.shape)\n"
+    assert str(again.graph) == str(made.graph) == "graph(%x):\n  a, b = (helper(x), x.size(0))\n  assert b > 0, 'no rows'\n  return (a[:, 1:], b, x.shape)\n"
+    assert "if x.sum() > 0:" in jit.script(Net()).code and "torch.tanh(block(x))" in str(jit.script(Net()).graph)
+
+
+def raises(x, name: str):
+    if x.sum() > 5:
+        raise ValueError(f"{name} is too big")
+    return x + 1
+
+
+def test_errors_name_the_line_of_the_script():
+    made = jit.script(raises)
+    for script, place in ((made, f'File "{__file__}", line '), (reloaded(made), 'File "<script ')):
+        for _ in range(3):
+            assert script(torch.ones(1), "x").tolist() == [2.0]
+            with pytest.raises(jit.Error, match="x is too big") as caught:
+                script(torch.ones(9), "x")
+            assert isinstance(caught.value, ValueError)
+            lines = str(caught.value).splitlines()
+            assert lines[0] == "The following operation failed in the TorchScript interpreter." and lines[2].startswith("  " + place) and len(lines) == 4
+
+
+@pytest.mark.parametrize("old, new", [
+    ('{"_":"Name","id":"x"}', '[{"_":"Name","id":"_"},{"_":"Name","id":"_builtins__"}]'),  # two names are not one
+    ('"op":"Add"', '"op":"main"'), ('"op":"Add"', '"op":"Name"'), ('{"_":"Name","id":"x"}', '"x"'), ('"names":["x"]', '"names":["__attribute"]'),
+    ('"names":["x"]', '"names":["x","x"]')])
+def test_hostile_trees(old, new):
+    from tests.export.test_archive import fuzz
+    file = io.BytesIO()
+    jit.save(jit.script(plus), file)
+    records = dict(fuzz.records_of(file.getvalue()))
+    assert old.encode() in records["script.json"]
+    records["script.json"] = records["script.json"].replace(old.encode(), new.encode())
+    with pytest.raises(FormatError):
+        jit.load(io.BytesIO(fuzz.packed(list(records.items()))))
+
+
+def plus(x):
+    return x + 1
+
+
+def test_mutated_scripts():
+    from tests.export.test_archive import fuzz
+    assert fuzz.main(200, 3, script=True)["json", "refused"] > 10
