@@ -1,4 +1,4 @@
-"""`leaf_gradients`: a backward pass as one function of tensors, so that a graph can hold it as one node."""
+"""A backward pass as one function of tensors, so that a graph can hold it as one node: `leaf_gradients` and `gradients`."""
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,3 +29,16 @@ def leaf_gradients(outputs: Sequence[Any], gradients: Sequence[Any], leaves: Seq
         others.append(tensor._array)
         own.append(tensor)
     return tuple(own)
+
+
+def gradients(outputs: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any], keep: bool = False, create: bool = False,
+              unused: bool = False) -> tuple:
+    """`autograd.grad`: `keep` keeps the history, `create` records the pass itself, `unused` allows inputs that get None.
+
+    >>> import rushlight as torch
+    >>> from rushlight.autograd.recorded import gradients
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> gradients([x * x], [x], [None], True, True)
+    (tensor(6., grad_fn=<MulBackward0>),)
+    """
+    return grad(list(outputs), list(inputs), list(given), retain_graph=keep, create_graph=create, allow_unused=unused)

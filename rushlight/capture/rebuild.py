@@ -119,7 +119,10 @@ class Rebuild:
             raise Uncapturable("a tensor of another trace")
         if value.source is not None:
             return self.source(value.source)
+        known = value.node in self.outputs
         at = self.outputs.setdefault(value.node, len(self.outputs))
+        if not known and value.gradient is not None:
+            self.effects.append(f"o[{at}]._grad = {self.name(value.gradient)}")
         return f"o[{at}]"
 
     def bind(self, value: Any, text: str) -> str:

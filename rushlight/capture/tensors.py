@@ -61,7 +61,7 @@ MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUT
 class Traced(Tensor):
     """A tensor of the trace: `node` in the graph, `stand_in` for its shape and history. It has no values to give."""
 
-    __slots__ = ("node", "stand_in", "tracer", "source", "real")
+    __slots__ = ("node", "stand_in", "tracer", "source", "real", "gradient")
 
     def refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise Break("Data-dependent value", "a tensor's values are needed while translating")
@@ -120,6 +120,7 @@ class Tensors(Calls):
         self.recorded = present_modes()
         self.recorded_ops = 0
         self.tensor_attributes: dict[int, tuple] = {}
+        self.outer: dict[int, Tensor] = {}  # by identity: what the stand-ins of inputs with a history are made of
         self.snapshots: dict[tuple, Any] = {}  # of optimizers
         self.apart: list[tuple] = []  # inputs that are different tensors
         self.strided: list[tuple] = []  # (source, strides) of inputs of varying sizes that are not contiguous
@@ -167,6 +168,7 @@ class Tensors(Calls):
         tensor._node = tensor._grad = tensor._meta = tensor._shape = None
         tensor._requires_grad = raw._requires_grad
         if raw._node is not None:  # a stand-in of an inner tensor must allow what an inner tensor allows
+            self.outer[id(tensor)] = tensor
             with modes.enable_grad():
                 base = None if raw._meta is None else raw._meta.base
                 tensor = operator.getitem(tensor, ...) if base is not None and base._node is None else operator.mul(tensor, 1)
@@ -263,7 +265,7 @@ class Tensors(Calls):
         traced = new(Traced)
         traced._array, traced._dtype = stand_in._array, stand_in._dtype
         traced._requires_grad, traced._node, traced._grad, traced._meta, traced._shape = False, None, None, None, None
-        traced.node, traced.stand_in, traced.tracer, traced.source, traced.real = node, stand_in, self, None, None
+        traced.node, traced.stand_in, traced.tracer, traced.source, traced.real, traced.gradient = node, stand_in, self, None, None, None
         self.traced[id(stand_in)] = traced
         self.note_value(node, stand_in)
         return traced
@@ -505,7 +507,7 @@ class Tensors(Calls):
             if value.source is not None:
                 return Pending(self.sources.step("attr", value.source, "grad"), value.real._grad)
             if value.stand_in._node is None:
-                return None
+                return value.gradient
             raise Break("Gradient of an inner tensor", ".grad of a tensor made inside")
         if name in ("grad_fn", "_node"):
             if value.stand_in._node is None:
@@ -542,10 +544,16 @@ class Tensors(Calls):
 
     def set_tensor_attribute(self, target: Tensor, name: str, value: Any) -> None:
         name = "grad" if name == "_grad" else name
+        if type(target) is Traced and target.source is None and name == "requires_grad":
+            self.call_op(Tensor.requires_grad_, (target, value), {})
+            return
         if type(target) is not Traced or name in ("data", "requires_grad") or name.startswith("_"):
             raise Break("Unsupported attribute", f"assigning Tensor.{name}")
         if name == "grad" and target.source is None:
-            raise Break("Unsupported attribute", "assigning .grad of a tensor made inside")
+            if target.stand_in._node is not None or value is not None and type(value) is not Traced:
+                raise Break("Unsupported attribute", "assigning .grad of a tensor made inside")
+            target.gradient = value
+            return
         entry = self.attributes.setdefault(id(target), (target, {}, {}))
         entry[1].pop(name, None)
         entry[1][name], entry[2][name] = value, "setattr"

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..autograd import api
 from ..autograd.engine import reachable
-from ..autograd.recorded import leaf_gradients
+from ..autograd.recorded import gradients, leaf_gradients
 from ..core import modes
 from ..nn.module import Module
 from ..ops import zeros_like
@@ -54,8 +54,14 @@ def backward(self: Any, roots: list, gradients: list, given: dict) -> None:
     if given.get("create_graph") or given.get("inputs") is not None :
         raise refuse("backward with these arguments acts on the recorded history")
     leaves = leaves_of(self, roots)
+    if not leaves:
+        return
     found = differentiate(self, roots, gradients, leaves, bool(given.get("retain_graph")))
     for leaf, gradient in zip(leaves, found):
+        if leaf.source is None:
+            with modes.no_grad():
+                leaf.gradient = gradient if leaf.gradient is None else self.call_op(Tensor.add, (leaf.gradient, gradient), {})
+            continue
         before = self.value(self.tensor_attribute(leaf, "grad"))
         if before is None:
             self.set_tensor_attribute(leaf, "grad", gradient)
@@ -77,37 +83,74 @@ def has_hooks(tensor: Any) -> bool:
     return bool(meta.hooks or meta.post_hooks or rare is not None and (rare.tensor_hooks or rare.pre_hooks or rare.post_hooks))
 
 
-def leaves_of(self: Any, roots: list) -> list:
-    """The inputs of the graph that the roots depend on and that want a gradient."""
-    nodes = []
-    leaves: dict[int, Any] = {}
+def history_of(self: Any, roots: list) -> set:
+    """The leaves that the roots depend on, all of them within the trace; a break where hooks would run on the way."""
+    nodes, leaves = [], set()
     for root in roots:
         if type(root) is not Traced or not root.stand_in._requires_grad:
             raise refuse("backward of a tensor that the graph does not know")
         edge = root.stand_in._node
         if edge is None:
-            leaves[id(root.stand_in)] = root.stand_in
+            leaves.add(root.stand_in)
         else:
             nodes.append(edge.node if type(edge) is OutputEdge else edge)
     order, found = reachable(nodes)
+    leaves |= found
+    if any(id(leaf) in self.outer for leaf in leaves):
+        raise refuse("backward into a tensor whose history began before the graph")
     for node in order:
         if node.rare is not None and (node.rare.tensor_hooks or node.rare.pre_hooks or node.rare.post_hooks or node.rare.retain):
             raise refuse("backward with hooks")
-        for edge in node.edges:
-            if isinstance(edge, Tensor) and edge in found:
-                leaves[id(edge)] = edge
+    return leaves
+
+
+def leaves_of(self: Any, roots: list) -> list:
+    """The tensors that a backward pass from the roots gives a gradient: inputs of the graph in order, then what was made inside."""
     traced = []
-    for leaf in leaves.values():
+    for leaf in history_of(self, roots):
         known = self.traced.get(id(leaf))
-        if known is None or known.source is None:
-            raise refuse("backward into a tensor that the graph does not know")
-        meta = known.real._meta
-        if meta is not None and (has_hooks(known.real) or meta.accumulator is not None):
+        if known is None:
+            continue  # made inside, and nobody can ask for its gradient any more
+        if known.source is not None:
+            without_hooks(self, known)
+        elif has_hooks(known.stand_in):
             raise refuse("backward with hooks")
-        self.guards.add("tensor hooks", known.source, "not {0}({v})", has_hooks, words=f"{known.source.name} has no hooks")
         traced.append(known)
-    places = {item: at for at, item in enumerate(self.inputs)}
-    return sorted(traced, key=places.__getitem__)
+    places = {id(item): at for at, item in enumerate(self.inputs)}
+    return sorted(traced, key=lambda item: (places.get(id(item), len(places)), item.node.name))
+
+
+def without_hooks(self: Any, known: Any) -> None:
+    """Guard that no hooks wait for the gradient of a leaf."""
+    meta = known.real._meta
+    if meta is not None and (has_hooks(known.real) or meta.accumulator is not None):
+        raise refuse("backward with hooks")
+    self.guards.add("tensor hooks", known.source, "not {0}({v})", has_hooks, words=f"{known.source.name} has no hooks")
+
+
+def function_grad(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`autograd.grad(...)`."""
+    names = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused", "is_grads_batched",
+             "materialize_grads")
+    given = {name: self.value(value) for name, value in (*zip(names, args), *kwargs.items())}
+    if given.get("is_grads_batched") or given.get("materialize_grads"):
+        raise refuse("grad with these arguments")
+    roots, wanted, seeds = (as_list(self, given.get(name)) for name in ("outputs", "inputs", "grad_outputs"))
+    seeds = seeds or [None] * len(roots)
+    if len(seeds) != len(roots) or not wanted or not all(type(item) is Traced for item in (*roots, *wanted)) or any(
+            seed is not None and type(seed) is not Traced for seed in seeds):
+        raise refuse("grad of tensors that the graph does not know")
+    history_of(self, roots)
+    for item in wanted:
+        if item.source is not None and item.stand_in._node is None:
+            without_hooks(self, item)
+    create = bool(given.get("create_graph"))
+    keep = create if given.get("retain_graph") is None else bool(given["retain_graph"])
+    self.sync_modes()
+    options = {"keep": keep, "create": create, "unused": bool(given.get("allow_unused"))}
+    result = gradients([root.stand_in for root in roots], [item.stand_in for item in wanted],
+                       [None if seed is None else seed.stand_in for seed in seeds], **options)
+    return self.record(gradients, (roots, wanted, seeds), {name: True for name, value in options.items() if value}, result, [*roots, *wanted])
 
 
 def differentiate(self: Any, roots: list, gradients: list, leaves: list, keep: bool) -> list:
@@ -304,6 +347,6 @@ def make_state(optimizer: Any, ready: list) -> bool:
     return True
 
 
-TRAINING = {Tensor.backward: tensor_backward, api.backward: function_backward, Optimizer.zero_grad: optimizer_zero_grad,
+TRAINING = {Tensor.backward: tensor_backward, api.backward: function_backward, api.grad: function_grad, Optimizer.zero_grad: optimizer_zero_grad,
             Module.zero_grad: module_zero_grad, PointwiseOptimizer.__dict__["step"]: optimizer_step,
             LBFGS.__dict__["step"]: searched_step}

@@ -212,6 +212,8 @@ class CallNote:
     def gradients(self, grads: list[Symbol | None], needed: set[int]) -> list[tuple[Symbol, Symbol]]:
         """(input, its gradient) for the inputs that are needed, given the gradients of the results."""
         make, called = self.calls.make, self.called
+        if make.tape is not None:
+            raise Unsupported("a derivative of the derivative of a call")
         wanted = [at for at, symbol in self.bound.items() if id(symbol) in needed and symbol.dtype.is_floating_point]
         pairs = [(number, g) for number, g in zip(self.numbers, grads) if g is not None and g.dtype.is_floating_point]
         called.backwards += 1

@@ -64,15 +64,15 @@ def gradient(make: Maker, note: Note, name: str, grads: list[Symbol | None]) -> 
 
 def fitted(make: Maker, g: Symbol, like: Array) -> Symbol:
     """A gradient summed over what was broadcast, in the dtype of its tensor."""
-    array = g.array
-    if not same(array.shape, like.shape):
-        extra = array.ndim - like.ndim
+    if not same(g.shape, like.shape):
+        extra = g.ndim - like.ndim
         dims = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(like.shape)
-                                            if not same(n, array.shape[i + extra]) and n == 1)
+                                            if not same(n, g.shape[i + extra]) and n == 1)
         if dims:
-            array = make.reduce("sum", array, dims)
-        array = make.reshape(array, like.shape)
-    return Symbol(make, make.cast(array, like.dtype))
+            g = apply(make, "_sum_dims", g, dims, False)
+        if not same(g.shape, like.shape):
+            g = apply(make, "_view", g, like.shape)
+    return g if g.array.dtype == like.dtype else apply(make, "_cast", g, like._dtype)
 
 
 class Gradients:
@@ -88,25 +88,31 @@ class Gradients:
             raise Unsupported("a gradient that is no tensor")
         g = fitted(self.make, g, symbol.array)
         before = self.known.get(id(symbol))
-        self.known[id(symbol)] = g if before is None else Symbol(self.make, self.make.raw(
-            "add", [before.array, g.array], symbol.array.dtype))
+        self.known[id(symbol)] = g if before is None else apply(self.make, "_add", before, g)
 
     def of(self, symbol: Symbol) -> Symbol | None:
         return self.known.get(id(symbol))
 
 
-def backward(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: list[Symbol], wanted: list[Symbol]) -> list[Array | None]:
-    """The gradients of `wanted`, walking the tape backwards."""
+def backward(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: list[Symbol | None], wanted: list[Symbol]) -> list[Array | None]:
+    """The gradients of `wanted`, walking the tape backwards; they are not differentiated themselves."""
+    make.tape = None
+    found = derivatives(make, tape, outputs, tangents, wanted)
+    return [None if g is None else joined_products(make, g.array) for g in found]
+
+
+def derivatives(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: list[Symbol | None], wanted: list[Symbol]) -> list[Symbol | None]:
+    """As `backward`; what is computed is noted on the maker's tape if there is one, for derivatives of derivatives."""
+    notes = list(tape)
     needed = {id(symbol) for symbol in wanted}
-    for note in tape:
+    for note in notes:
         if any(id(item) in needed for value in note.bound.values() for item in leaves(value)):
             needed.update(id(output) for output in note.outputs if output.array._dtype.is_floating_point)
     sums = Gradients(make)
     for output, tangent in zip(outputs, tangents):
         if id(output) in needed:
             sums.add(output, tangent)
-    make.tape = None  # the gradients themselves are not differentiated
-    for note in reversed(tape):
+    for note in reversed(notes):
         grads = [sums.of(output) for output in note.outputs]
         if all(g is None for g in grads):
             continue
@@ -132,8 +138,7 @@ def backward(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: lis
                         sums.add(item, g)
             else:
                 sums.add(value, result)
-    found = [sums.of(symbol) for symbol in wanted]
-    return [None if g is None else joined_products(make, g.array) for g in found]
+    return [sums.of(symbol) for symbol in wanted]
 
 
 def leaves(value: Any) -> list[Symbol]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.recorded import leaf_gradients
+from ..autograd.recorded import gradients, leaf_gradients
 from ..core.sampling import dropout_mask
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
@@ -18,7 +18,7 @@ from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
 from .arrays import Array, Point, Reshape, Source, View, contiguous
 from .calls import Calls
-from .differentiate import NoGradient, backward, operation
+from .differentiate import NoGradient, backward, derivatives, operation
 from .make import Maker, Unsupported
 from .rules_primitive import Symbol, apply
 from .sharing import shares
@@ -123,6 +123,8 @@ class Recorder:
             return None
         if node.target is leaf_gradients:
             return self.gradients(node, *args, **kwargs)
+        if node.target is gradients:
+            return self.grad(*args, **kwargs)
         written = writes(node)
         if written is not None and (type(args[0]) is Symbol or node.target not in INPLACE):  # `total += loss` where that was a number
             return self.write(node, written, *without_inplace(node, args, kwargs))
@@ -261,6 +263,20 @@ class Recorder:
         if any(array is None for array in found):
             raise Unsupported("a leaf without a gradient")
         return [Symbol(self.make, array) for array in found if array is not None]
+
+    def grad(self, outputs: Any, inputs: Any, given: Any, keep: bool = False, create: bool = False, unused: bool = False) -> list:
+        """As `gradients`, noted on the tape if the pass itself is recorded."""
+        before, self.make.tape = self.make.tape, self.tape if create else None
+        seeds = [Symbol(self.make, self.make.full(o.shape, 1, o.array.dtype)) if g is None else g for o, g in zip(outputs, given)]
+        try:
+            found = derivatives(self.make, self.tape, list(outputs), seeds, list(inputs))
+        except NoGradient as reason:
+            if id(reason.note) not in self.makers:
+                raise
+            raise Again(self.makers[id(reason.note)], reason) from None
+        finally:
+            self.make.tape = before
+        return [None if g is None else Symbol(self.make, g.array) if not create else g for g in found]
 
     def write(self, node: GraphNode, name: str, args: tuple, kwargs: dict) -> Symbol:
         """A write in place: everything that held the tensor holds its new value from now on."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ..autograd.node import Freed, Node
-from ..autograd.recorded import leaf_gradients
+from ..autograd.recorded import gradients, leaf_gradients
 from ..core import dtypes
 from ..core.clock import Ledger
 from ..graph import Node as GraphNode
@@ -31,7 +31,7 @@ from .sizes import is_open
 
 def is_step(graph: Any) -> bool:
     """Whether a graph differentiates within itself, or only writes into its inputs (an optimizer's part of a step)."""
-    return any(node.op == "call_function" and (node.target is leaf_gradients or writes(node) is not None) for node in graph.nodes)
+    return any(node.op == "call_function" and (node.target in (leaf_gradients, gradients) or writes(node) is not None) for node in graph.nodes)
 
 
 class Spent(Node):
