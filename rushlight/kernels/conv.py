@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from . import scalars
 from .arrays import External, Source, contiguous
+from .direct import Direct, blocking
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
 from .matmul import I64, POINTER, Operand, Product, Shape, choose, placed, transposed_square
 from .runtime import Step
-from .sizes import grain, same
+from .sizes import ceil_div, grain, same
 
 PANEL = 1024  # depth of a panel that is packed at once: it stays in the second cache
 
@@ -336,7 +337,7 @@ class Convolution:
                     if row % shape.lanes or g.stride[-1] != 1 or shape.lanes < 4:
                         f.loop(low, high, 1, result_row)
                     elif columns % width:
-                        product.either(f, present.equal(width), lambda: f.loop(low, high, 1, turned_row),
+                        f.either(present.equal(width), lambda: f.loop(low, high, 1, turned_row),
                                        lambda: f.loop(low, high, 1, result_row))
                     else:
                         f.loop(low, high, 1, turned_row)
@@ -385,21 +386,29 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     p = Parameters(*array.parameters)
     g = geometry(input, weight.shape[2:], weight.shape[0], p)
     writer = Convolution(module, name, array.dtype, g, 4 + needs_copy(input, p))
-    lanes = bits // (8 * scalars.SIZE[array.dtype])
+    lanes, registers = bits // (8 * scalars.SIZE[array.dtype]), 32 if bits == 512 else 16
     k = g.inputs * g.taps
-    shape = blocked(g.groups, g.outputs, g.points, k, lanes, bits)
     buffers, scratch, steps = [input.buffer, placed(weight), out], [], []
     source = prepare(writer, name, input, p, buffers, scratch, steps)
     weights = Operand(1, 0, ((g.groups, g.outputs * k),), k, 1)
-    product = Product(module, name, array.dtype, shape, weights, weights, Operand(2, 0, (), g.points, 1))
-    product.frame = writer.frame
     packed = len(buffers)
     buffers.append(f"{name}_weight")
-    scratch.append((f"{name}_weight", g.groups * shape.row_tiles * shape.rows * k * writer.size))
-    product.pack("a", weights, 1, k, g.outputs, shape.rows, packed)
-    steps.append((f"{name}_pack_a", g.groups * shape.row_tiles, g.groups * g.outputs * k))
-    function, items = writer.forward(product, source, packed, 2)
-    steps.append((function, items, items * shape.width * k * g.outputs // 4))
+    cut = blocking(g.outputs, g.inputs, g.taps, g.result, lanes, registers) if 2 * g.outputs > lanes else None
+    shape = blocked(g.groups, g.outputs, g.points, k, lanes, bits) if cut is None else Shape(
+        g.groups, g.points, g.outputs, k, 1, lanes, cut.vectors, 1, 1, True, True)
+    product = Product(module, name, array.dtype, shape, weights, weights, Operand(2, 0, (), g.points, 1))
+    product.frame = writer.frame
+    wide = shape.rows if cut is None else cut.width
+    panels = g.groups * ceil_div(g.outputs, wide)
+    scratch.append((f"{name}_weight", panels * wide * k * writer.size))
+    product.pack("weight", weights, 1, k, g.outputs, wide, packed)
+    steps.append((f"{name}_pack_weight", panels, panels * wide * k))
+    if cut is None:
+        function, items = writer.forward(product, source, packed, 2)
+        steps.append((function, items, items * shape.width * k * g.outputs // 4))
+    else:
+        function, items = Direct(module, name, writer.element, writer.size, g, cut).forward(writer.frame, source, packed, 2)
+        steps.append((function, items, g.batch * g.groups * g.points * k * g.outputs // 4))
     return finished(name, buffers, scratch, steps)
 
 

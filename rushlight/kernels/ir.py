@@ -359,6 +359,16 @@ class Function:
         self.branch(f"{tag}.end")
         self.block(f"{tag}.end")
 
+    def either(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """yes() if condition else no()."""
+        tag = self.fresh("either")
+        self.branch_if(condition, f"{tag}.yes", f"{tag}.no")
+        for label, body in (("yes", yes), ("no", no)):
+            self.block(f"{tag}.{label}")
+            body()
+            self.branch(f"{tag}.end")
+        self.block(f"{tag}.end")
+
     def __str__(self) -> str:
         parameters = ", ".join(f"{p.type} {self.notes.get(p.text[1:], '')} {p.text}".replace("  ", " ") for p in self.parameters)
         head = f"define {self.linkage} {self.result} @{self.name}({parameters}) {self.attributes} {{".replace("  ", " ")

@@ -270,7 +270,7 @@ class Product:
                         scalar_block(whole, high)
 
                 if ragged:
-                    self.either(f, present.equal(width), vectors, lambda: scalar_block(low, high))
+                    f.either(present.equal(width), vectors, lambda: scalar_block(low, high))
                 else:
                     vectors()
 
@@ -410,7 +410,7 @@ class Product:
                 if rows < shape.rows:  # the last rows: one microkernel less of each height, for a mask
                     f.call(self.micro(rows, None), None, *args, left)
                     return
-                self.either(f, left < shape.width,
+                f.either(left < shape.width,
                             lambda: f.call(self.micro(rows, None), None, *args, left),
                             lambda: f.call(self.micro(rows, shape.width), None, *args))
             elif not last_columns:
@@ -418,18 +418,18 @@ class Product:
             elif not is_open(shape.n) and shape.n < shape.width:
                 f.call(self.micro(rows, last_columns), None, *args)
             else:
-                self.either(f, j < shape.column_tiles - 1,
+                f.either(j < shape.column_tiles - 1,
                             lambda: f.call(self.micro(rows, shape.width), None, *args),
                             lambda: f.call(self.micro(rows, last_columns), None, *args))
 
         if is_open(last_rows):
-            self.either(f, i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: self.some_rows(f, i, args, by_columns))
+            f.either(i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: self.some_rows(f, i, args, by_columns))
         elif not last_rows:
             by_columns(shape.rows)
         elif not is_open(shape.m) and shape.m < shape.rows:
             by_columns(last_rows)
         else:
-            self.either(f, i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: by_columns(last_rows))
+            f.either(i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: by_columns(last_rows))
 
     def some_rows(self, f: Function, i: Value, args: list[Value], by_columns: Callable) -> None:
         """As many rows of tile `i` as there are: by tiles of 8, 4, 2 and 1 rows, so that five microkernels serve every number."""
@@ -447,16 +447,7 @@ class Product:
                 if rows < shape.rows:
                     f.when((left & rows).differs(0), lambda rows=rows: several(rows))
 
-        self.either(f, left.equal(shape.rows), lambda: by_columns(shape.rows), parts)
-
-    def either(self, f: Function, condition: Value, yes: object, no: object) -> None:
-        tag = f.fresh("either")
-        f.branch_if(condition, f"{tag}.yes", f"{tag}.no")
-        for label, body in (("yes", yes), ("no", no)):
-            f.block(f"{tag}.{label}")
-            body()
-            f.branch(f"{tag}.end")
-        f.block(f"{tag}.end")
+        f.either(left.equal(shape.rows), lambda: by_columns(shape.rows), parts)
 
 
 def operand(source: Source, slot: int) -> Operand:

@@ -71,9 +71,9 @@ class PairProduct(Product):
                     f.i64(0), f.i64(pairs), 1, lambda k: put(i, k, f.constant(Type("i32"), 0))))
 
             if across == 1 and width % 16 == 0 and depth % 2 == 0:
-                self.either(f, present.equal(width), lambda: self.interleave(f, base, to, along, width), slowly)
+                f.either(present.equal(width), lambda: self.interleave(f, base, to, along, width), slowly)
             elif along == 1 and depth % 32 == 0:
-                self.either(f, present.equal(width), lambda: self.turn_words(f, base, to, across, width), slowly)
+                f.either(present.equal(width), lambda: self.turn_words(f, base, to, across, width), slowly)
             else:
                 slowly()
 
