@@ -1,8 +1,9 @@
 """Recurrent layers over whole sequences as functions of tensors, and packing: what nn.RNN, nn.LSTM, nn.GRU and nn.utils.rnn call.
 
 The names and arguments are PyTorch's (`torch.lstm`, `torch._pack_padded_sequence`). Each goes by the values of its
-arguments: the code that compiles follows it, step by step; in an exported program it is one node, so that sequences keep a
-free length and the lengths in a packed batch stay inputs. Read `layer` first: the walk over time.
+arguments: the code that compiles follows it, down to one node for each layer and direction (ops/recurrent.py: the walk over
+time); in an exported program it is one node, so that sequences keep a free length and the lengths in a packed batch stay
+inputs. Read `layers` first.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,96 +12,19 @@ from typing import Any
 from . import ops
 from .core import dtypes
 from .ops import functional as F
+from .ops.recurrent import GATES, recurrent_layer
 from .tensor import Tensor
 
-# -- one step ------------------------------------------------------------------------------------------------------------
-# A step takes the projected input, the tuple of states, the recurrent weight transposed, its bias, and the projection of an
-# LSTM, and returns the new states; both biases stand in the projected input already, but for a GRU, whose reset gate acts
-# on the recurrent one.
-
-GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
-
-
-def tanh_step(projected: Tensor, state: tuple, weight: Tensor, bias: Tensor | None, projection: Tensor | None = None) -> tuple:
-    """h = tanh(projected + W h)."""
-    return (ops.tanh(projected + ops.mm(state[0], weight)),)
-
-
-def relu_step(projected: Tensor, state: tuple, weight: Tensor, bias: Tensor | None, projection: Tensor | None = None) -> tuple:
-    """h = relu(projected + W h)."""
-    return (ops.relu(projected + ops.mm(state[0], weight)),)
-
-
-def lstm_step(projected: Tensor, state: tuple, weight: Tensor, bias: Tensor | None, projection: Tensor | None = None) -> tuple:
-    """The LSTM's step, gates in the order input, forget, cell, output."""
-    hidden, cell = state
-    enter, forget, new, leave = (projected + ops.mm(hidden, weight)).chunk(4, -1)
-    cell = ops.sigmoid(forget) * cell + ops.sigmoid(enter) * ops.tanh(new)
-    hidden = ops.sigmoid(leave) * ops.tanh(cell)
-    if projection is not None:
-        hidden = F.linear(hidden, projection)
-    return hidden, cell
-
-
-def gru_step(projected: Tensor, state: tuple, weight: Tensor, bias: Tensor | None, projection: Tensor | None = None) -> tuple:
-    """The GRU's step, gates in the order reset, update, new; reset acts on the recurrent part with its bias."""
-    (hidden,) = state
-    reset_in, update_in, new_in = projected.chunk(3, -1)
-    recurrent = ops.mm(hidden, weight) if bias is None else ops.mm(hidden, weight) + bias
-    reset_re, update_re, new_re = recurrent.chunk(3, -1)
-    update = ops.sigmoid(update_in + update_re)
-    new = ops.tanh(new_in + ops.sigmoid(reset_in + reset_re) * new_re)
-    return (new + update * (hidden - new),)
-
-
-STEPS: dict[str, Callable] = {"RNN_TANH": tanh_step, "RNN_RELU": relu_step, "LSTM": lstm_step, "GRU": gru_step}
-
-
-def project(mode: str, input: Tensor, weight: Tensor, bias: Tensor | None, recurrent_bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The input's part of all gates, and the bias that is left for the steps."""
-    if bias is None or recurrent_bias is None or mode == "GRU":
-        return F.linear(input, weight, bias), recurrent_bias
-    return F.linear(input, weight, bias + recurrent_bias), None
-
-
-# -- the walk over time --------------------------------------------------------------------------------------------------
+# -- layers ------------------------------------------------------------------------------------------------------------
 
 
 def layer(mode: str, data: Tensor, state: tuple, weights: Sequence[Tensor], biased: bool, batch_sizes: list[int] | None, reverse: bool) -> tuple:
     """Run one layer in one direction: (outputs at all times, last states). Time is the first dim, or `data` is packed."""
-    step = STEPS[mode]
     weight_ih, weight_hh, *rest = weights
     bias_ih, bias_hh = (rest.pop(0), rest.pop(0)) if biased else (None, None)
     projection = rest[0] if rest else None
-    projected, bias = project(mode, data, weight_ih, bias_ih, bias_hh)
-    recurrent = weight_hh.t()
-    outputs = []
-    if batch_sizes is None:
-        times = projected.unbind(0)
-        for at in reversed(times) if reverse else times:
-            state = step(at, state, recurrent, bias, projection)
-            outputs.append(state[0])
-        return ops.stack(outputs[::-1] if reverse else outputs), state
-    times = projected.split(batch_sizes)
-    if reverse:
-        start = state
-        state = tuple(part[: batch_sizes[-1]] for part in start)
-        for at, rows in zip(reversed(times), reversed(batch_sizes)):
-            alive = state[0].size(0)
-            if rows > alive:  # rows that end here begin here
-                state = tuple(ops.cat([part, first[alive:rows]]) for part, first in zip(state, start))
-            state = step(at, state, recurrent, bias, projection)
-            outputs.append(state[0])
-        return ops.cat(outputs[::-1]), state
-    ended = []
-    for at, rows in zip(times, batch_sizes):
-        if rows < state[0].size(0):
-            ended.append(tuple(part[rows:] for part in state))
-            state = tuple(part[:rows] for part in state)
-        state = step(at, state, recurrent, bias, projection)
-        outputs.append(state[0])
-    ended.append(state)
-    return ops.cat(outputs), tuple(ops.cat(list(parts)) for parts in zip(*reversed(ended)))
+    output, *last = recurrent_layer(mode, data, state, weight_ih, weight_hh, bias_ih, bias_hh, projection, batch_sizes, reverse)
+    return output, tuple(last)
 
 
 def layers(mode: str, arguments: tuple) -> tuple:

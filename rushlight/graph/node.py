@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..ops import TORCH
+from ..ops import FUNCTIONAL, TORCH
 
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 
@@ -198,6 +198,8 @@ def public_name(target: Any) -> str | None:
     for place, prefix in PUBLIC:
         if place in sys.modules and vars(sys.modules[place]).get(name) is target:
             return f"{prefix}.{name}"
+    if name in FUNCTIONAL and FUNCTIONAL[name] is target and not name.startswith("_"):
+        return f"torch.nn.functional.{name}"  # not in the module yet: names come there when they are first used
     return None
 
 

@@ -23,7 +23,7 @@ from . import program, scalars
 from .arrays import Array, External, Given, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
 from .calls import CallNote
 from .make import Maker, Unsupported
-from .rules_primitive import Note, Symbol, apply, bare, body
+from .rules_primitive import CompiledOp, Note, Symbol, apply, bare, body
 from .sharing import overlapping
 from .simplify import joined_products
 from .sized import chosen
@@ -44,6 +44,8 @@ def gradient(make: Maker, note: Note, name: str, grads: list[Symbol | None]) -> 
     rule = op.grad.get(name)
     if rule is None:
         return None
+    if type(op) is CompiledOp:
+        return rule(make, note, grads)
     values = []
     for want in op.wants[name]:
         if want == "g":

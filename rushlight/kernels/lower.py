@@ -29,6 +29,7 @@ from . import (  # noqa: F401 (they enter rules)
     rules_nn,
     rules_pool,
     rules_records,
+    rules_recurrent,
     rules_structure,
 )
 from .arrays import Array, Given, Source, contiguous
@@ -101,6 +102,7 @@ class Lowering:
         self.measured = False  # whether a size was read off a tensor
         self.as_traced = True  # whether the examples have the sizes that the graph was traced with
         self.givens: list[Node] = []  # numbers among the arguments that programs take in
+        self.autocast = modes.AUTOCAST.get() is not None
         self.guessed = False  # whether the sizes of what the interpreter gives are guessed
         feed = iter(examples)
         for number, node in enumerate(self.graph.nodes):
@@ -195,6 +197,10 @@ class Lowering:
         stage = max([self.stage[i] + (i not in self.native and i not in self.constants and i.op.startswith("call")) for i in inputs],
                     default=0)
         name = op_name(node)
+        if name is None and target_name(node.target) == "set_mode" and node.args[0] == "autocast":
+            self.autocast = node.args[1] is not None
+        if self.autocast and name is not None and name not in RULES:
+            name = None  # the ops that a composite is made of cast their operands, which rules do not
         if name is not None and target_name(node.target) not in RANDOM - {"dropout"}:
             try:
                 segment = self.segment(stage)

@@ -158,6 +158,15 @@ class Note(NamedTuple):
     outputs: tuple[Symbol, ...]
 
 
+class CompiledOp(NamedTuple):
+    """In the place of a record: what exists in compiled code only. Its rules take (maker, note, gradients of the outputs)."""
+
+    name: str
+    grad: dict[str, Callable]
+    tensors: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+
+
 def noted(make: Maker, op: Any, args: tuple, kwargs: dict) -> Any:
     """Apply a primitive's rule and note it."""
     if op.name not in RULES:

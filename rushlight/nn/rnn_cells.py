@@ -1,4 +1,4 @@
-"""The cells that make one recurrent step at a time; the steps themselves stand in rushlight/recurrent.py."""
+"""The cells that make one recurrent step at a time; the steps themselves stand in ops/recurrent.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rushlight import ops
 from rushlight.nn import init
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.recurrent import STEPS, project
+from rushlight.ops.recurrent import project, recurrent_step
 from rushlight.tensor import Tensor
 
 
@@ -73,7 +73,7 @@ class RNNCellBase(Module):
                     f"hidden{number} has inconsistent hidden_size: got {state.size(1)}, expected {self.hidden_size}"
                 )
         projected, bias = project(mode, input, self.weight_ih, self.bias_ih, self.bias_hh)
-        states = STEPS[mode](projected, states, self.weight_hh.t(), bias)
+        states = recurrent_step(mode, projected, states, self.weight_hh.t(), bias, None)
         return states if batched else tuple(state.squeeze(0) for state in states)
 
     def _check(self, input: Tensor, *states: Tensor | None) -> None:
