@@ -49,10 +49,19 @@ def resolve(tracer: Any, value: Any) -> Any:
     return value
 
 
+def held(tracer: Any, module: Any, name: str) -> Any:
+    """What a module holds and the compiled code is made of: it serves a module that holds the same object only."""
+    value = tracer.getattr(module, name)
+    known = tracer.home.get(id(value))
+    if known is not None:
+        tracer.guards.add("identity", known.source, "{v} is {0}", value)
+    return value
+
+
 def follow_program(self: Any, args: tuple, kwargs: dict) -> Any:
     """`ExportedModule.forward` while capturing."""
     module = self.value(args[0])
-    program = module.program
+    program = held(self, module, "program")
     if any(spec.kind.name.endswith("_MUTATION") for spec in program.graph_signature.output_specs):
         raise Break("Exported program", "a program after run_decompositions runs outside the graph")
     args, kwargs = tuple(resolve(self, arg) for arg in args[1:]), {key: resolve(self, item) for key, item in kwargs.items()}
