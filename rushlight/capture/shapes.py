@@ -6,6 +6,7 @@ tensors are found by running the graph so far at other sizes (`Shapes.size_expre
 Read `Symbol` and `Shapes.make_symbol` first.
 """
 
+import collections
 import functools
 import math
 import operator
@@ -22,16 +23,22 @@ from .machine import Break
 from .sources import Source
 from .tensors import FACTS, Tensors, Traced, changes, public_name, set_mode
 
+# Functions of math that give a number for every finite one (sqrt and log for positive ones, exp for what is below `EXP`).
+MATH = {name: getattr(math, name) for name in ("sqrt", "log", "exp", "sin", "cos", "tan", "tanh", "atan", "floor", "ceil", "trunc")}
+POSITIVE = frozenset({"sqrt", "log"})
+EXP = 700
 TEXT = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "floordiv": "({} // {})", "truediv": "({} / {})", "mod": "({} % {})",
         "pow": "({} ** {})", "lshift": "({} << {})", "rshift": "({} >> {})", "neg": "(-{})", "abs": "abs({})", "and_": "({} & {})",
         "or_": "({} | {})", "xor": "({} ^ {})", "invert": "(~{})", "int": "int({})", "float": "float({})", "pos": "(+{})",
-        "sqrt": "sqrt({})", "format": "format({}, {})", "min": "min({}, {})", "max": "max({}, {})"}
+        **{name: f"{name}({{}})" for name in MATH}, "format": "format({}, {})", "min": "min({}, {})", "max": "max({}, {})"}
 RELATIONS = {"lt": "{} < {}", "le": "{} <= {}", "eq": "{} == {}", "ne": "{} != {}", "gt": "{} > {}", "ge": "{} >= {}"}
 VARIABLE_RESULTS = frozenset({"split", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes", "unsafe_chunk", "unsafe_split",
                               "broadcast_tensors", "meshgrid", "__iter__"})
 
 
 LATE = frozenset({"add", "sub", "mul", "neg", "pos", "abs"})  # raise for no int or float, whatever its value
+COLLECTIONS = frozenset({dict, collections.OrderedDict, collections.Counter, collections.defaultdict, set, frozenset, list, tuple})
+FEW = 64  # numbers that one is looked for among by comparing it with each
 DISPLAYS = {"tuple": "({})", "list": "[{}]", "set": "set(({}))", "frozenset": "frozenset(({}))", "dict": "dict(({}))"}
 
 
@@ -313,7 +320,7 @@ class Shapes(Tensors):
                 node.meta["val"] = self.symbols[source].hint
                 self.inputs.append(self.symbols[source])
         else:
-            function = {"int": int, "float": float, "sqrt": math.sqrt, "min": min, "max": max}.get(expression[0]) or getattr(operator, expression[0])
+            function = {"int": int, "float": float, **MATH, "min": min, "max": max}.get(expression[0]) or getattr(operator, expression[0])
             node = self.graph.call_function(function, tuple(self.expression_node(part) for part in expression[1:]))
         self.symbol_nodes[key] = node
         return node
@@ -599,6 +606,10 @@ class Shapes(Tensors):
         return super().iter(value.concrete() if type(value) is Symbol else value)
 
     def contains(self, container: Any, item: Any) -> bool:
+        if type(item) is Symbol and type(item.hint) is not str and type(container) in COLLECTIONS:
+            keys = [self.value(key) for key in self.iter(container)] if 0 < len(container) <= FEW else [None]
+            if all(type(key) in (int, float) for key in keys):  # each is compared, so that only being one of them is guarded
+                return any([self.relate("eq", item, key) for key in keys])
         return super().contains(container.concrete() if type(container) is Symbol else container, item)
 
     def getitem(self, container: Any, key: Any) -> Any:
@@ -608,8 +619,11 @@ class Shapes(Tensors):
         return super().key(self.plain_number(value))
 
     def extreme(self, function: Any, args: tuple) -> Any:
-        """`min` or `max` of numbers some of which are symbols: an expression, so that no order of them is fixed."""
+        """`min` or `max` of numbers some of which are symbols: for ints an expression, so that no order of them is fixed; of others one."""
         numbers = [self.value(arg) for arg in args]
+        if len(numbers) > 1 and any(type(number) is Symbol and type(number.hint) is float for number in numbers) and all(
+                type(number) in (int, float) or type(number) is Symbol and type(number.hint) is not str for number in numbers):
+            return functools.reduce(lambda one, two: two if self.relate("gt" if function is max else "lt", two, one) else one, numbers)
         if len(numbers) > 1 and {type(number) for number in numbers} == {int, Symbol} and all(
                 type(number) is int or type(number.hint) is int for number in numbers):
             return functools.reduce(lambda one, two: self.operate(function.__name__, function, one, two), numbers)

@@ -29,7 +29,7 @@ from .machine import BINARY, NULL, Break, BreakReport, Frame, Generator, Restart
 from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Cycle, Rebuild
-from .shapes import Held
+from .shapes import MATH, Held
 from .sources import LOADERS, Source
 from .tensors import MODES, changes, present_modes, set_mode
 from .transforms import TRANSFORMS
@@ -356,7 +356,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     call: list[str] = []
     module = None
     scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at,
-             "sqrt": math.sqrt, "restore": restore, "STARTED": tracer.started}
+             **MATH, "restore": restore, "STARTED": tracer.started}
     if tracer.recorded_ops or rebuild.outputs:
         inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
         for name, mode in MODES.items():
@@ -414,7 +414,7 @@ def slim(module: GraphModule) -> None:
 
 
 def guard_names() -> dict:
-    return {"copysign": math.copysign, "sqrt": math.sqrt, "find": find, "is_empty": is_empty, "no_hooks": no_hooks,
+    return {"copysign": math.copysign, **MATH, "find": find, "is_empty": is_empty, "no_hooks": no_hooks,
             "known_stream": known_stream, "known_logger": known_logger, "plain_warnings": plain_warnings}
 
 

@@ -1,10 +1,10 @@
 """Builtins with a meaning of their own while translating: questions about types and attributes, sizes, iteration, text."""
 
+import bisect
 import builtins
 import contextlib
 import enum
 import functools
-import math
 import operator
 import types
 import typing
@@ -19,6 +19,7 @@ from . import equivalents
 from .kinds import ITERATORS, NATIVE_TYPES, find, has_python
 from .loading import SCALARS, is_library
 from .machine import NULL, Break, Generator
+from .shapes import EXP, FEW, MATH, POSITIVE
 
 MISSING = object()
 
@@ -263,11 +264,27 @@ def present(question: Any) -> Any:
     return lambda self, args, kwargs: question()
 
 
-def square_root(self: Any, args: tuple, kwargs: dict) -> Any:
-    value = self.value(args[0])
-    if self.is_symbol(value) and value > 0:
-        return self.operate("sqrt", math.sqrt, value)
-    return self.native(math.sqrt, args, kwargs)
+def of_a_number(name: str) -> Any:
+    """A function of math: an expression where its argument varies, with a guard that it stays where the function is defined."""
+    def apply(self: Any, args: tuple, kwargs: dict) -> Any:
+        value = self.value(args[0]) if len(args) == 1 else None
+        if self.is_symbol(value) and self.symbol_kind(value) in (int, float):
+            if (value > 0) if name in POSITIVE else name != "exp" or (value < EXP):
+                return self.operate(name, MATH[name], value)
+        return self.native(MATH[name], args, kwargs)
+    return apply
+
+
+def place_among(name: str, function: Any) -> Any:
+    """`bisect` of a number that varies in a short sorted list: guarded by where it lies among the others only."""
+    def apply(self: Any, args: tuple, kwargs: dict) -> Any:
+        values = [self.value(arg) for arg in args]
+        if len(values) == 2 and not kwargs and self.is_symbol(values[1]) and type(values[0]) in (list, tuple) and len(values[0]) <= FEW:
+            keys = [self.value(key) for key in self.iter(values[0])]
+            if all(type(key) in (int, float) for key in keys) and keys == sorted(keys):
+                return next((at for at, key in enumerate(keys) if not self.relate(name, values[1], key)), len(keys))
+        return self.native(function, args, kwargs)
+    return apply
 
 
 def special_calls() -> dict:
@@ -284,7 +301,8 @@ def special_calls() -> dict:
         builtins.str: to_text, builtins.repr: to_repr, builtins.format: to_format, builtins.bool: to_bool,
         builtins.int: number(int, "__int__"), builtins.float: number(float, "__float__"), builtins.vars: variables,
         builtins.abs: apply_dunder("__abs__", abs), builtins.round: apply_dunder("__round__", round), builtins.pow: power,
-        math.sqrt: square_root, builtins.divmod: divide, functools.partial: partial_make, typing.cast: cast, builtins.range: range_make,
+        **{MATH[name]: of_a_number(name) for name in MATH}, bisect.bisect_right: place_among("ge", bisect.bisect_right),
+        bisect.bisect_left: place_among("gt", bisect.bisect_left), builtins.divmod: divide, functools.partial: partial_make, typing.cast: cast, builtins.range: range_make,
         operator.getitem: get_item, operator.setitem: set_item, operator.truth: to_bool,
         operator.not_: lambda self, args, kwargs: not self.truth(self.value(args[0])),
         operator.is_: lambda self, args, kwargs: self.same(self.value(args[0]), self.value(args[1])),

@@ -169,3 +169,26 @@ def test_errors_of_recompiling_have_pytorchs_names():
     fast(torch.ones(2))
     with torch._dynamo.config.patch(error_on_recompile=True), pytest.raises(torch._dynamo.exc.RecompileError, match="^Recompiling function <lambda>"):
         fast(torch.ones(3))
+
+
+def test_functions_of_numbers_that_vary_are_not_fixed():
+    import bisect
+    import math
+
+    def f(x, state):
+        at = state["at"]
+        scale = math.cos(at / 7) + math.exp(-at) + max(0.0, 1 - at / 3) + math.floor(at / 2) + math.log(at + 1)
+        if at in (3, 5):
+            scale = scale + 100
+        scale = scale + bisect.bisect_right([2, 6], at)
+        state["at"] = at + 1
+        state["scale"] = scale
+        return x * 2
+
+    compiled = torch.compile(f)
+    one, two = {"at": 0}, {"at": 0}
+    for _ in range(20):
+        compiled(torch.ones(2), one)
+        f(torch.ones(2), two)
+        assert one == two
+    assert len(compiled._rushlight_compiled.graphs) <= 8
