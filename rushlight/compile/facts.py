@@ -15,7 +15,7 @@ import numpy as np
 
 from ..capture.guards import Guard
 from ..capture.modules import no_hooks
-from ..capture.sources import Source
+from ..capture.sources import Source, find_value
 from ..capture.training import Snapshot
 from ..core import modes
 from ..core.parallel import Threads
@@ -30,9 +30,12 @@ from .config import slow
 
 # Values that no one can change: the same object means the same answer.
 FROZEN = (int, float, str, bool, bytes, complex, type(None), range)
+NUMBERS = ("int", "float", "bool")
 PAIRS = 512  # so many pairs of tensors are looked at one by one
 OWN_STATE = "{0} not in {v}.__dict__"
-TENSOR = "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and {v}._node is None"
+TENSOR = "type({v}) is {0} and {v}._dtype is {1} and {v}._requires_grad is {2} and {v}._node is"
+TENSOR_WITH_HISTORY = TENSOR + " not None"
+TENSOR += " None"
 SHAPE = "{v}._array.shape == {0} and {v}._array.strides == {1}"
 
 
@@ -58,6 +61,8 @@ class Facts:
         self.left: list[Guard] = []
         self.objects: dict[Source, Any] = {}
         self.registers: dict[Source, int] = {}
+        self.pinned: set[Source] = set()  # tensors whose layout is known to be what it is now
+        self.tensors: dict[Source, tuple[bool, bool]] = {}  # whether a tensor is known to require grad, and to have a history
         self.slots = launch.slots()
         for guard in guards:
             try:
@@ -237,16 +242,23 @@ class Facts:
             self.mode(guard)
         elif kind == "memory":
             self.memory(guard.operands[0], guard.others)
+        elif kind == "relation" and guard.others:
+            for other in guard.others:
+                self.number(other)
         elif source is None:
             raise Left
         elif kind == "alias" and condition in ("{v} is {0}", "{v} is not {0}") and not any(map(self.moving, (source, *guard.others))):
             self.fixed(source), self.fixed(guard.others[0])
         elif guard.others:
             raise Left
+        elif source.kind == "shape":
+            self.number(source)
+        elif kind in ("rank", "size", "layout"):
+            self.pin(source)
         elif self.moving(source):
             self.argument(source, kind, condition, guard.operands)
-        elif kind == "tensor" and condition == TENSOR:
-            self.tensor(self.fixed(source), *guard.operands)
+        elif kind == "tensor" and condition in (TENSOR, TENSOR_WITH_HISTORY):
+            self.tensor(source, 0, id(self.fixed(source)), condition == TENSOR_WITH_HISTORY, *guard.operands)
         elif kind == "shape" and condition == SHAPE:
             array = self.rows.load(0, id(self.fixed(source)) + self.slots["_array"])
             self.rows.array(array, guard.operands[0], guard.operands[1], self.fixed(source)._array.dtype)
@@ -310,8 +322,8 @@ class Facts:
     def argument(self, source: Source, kind: str, condition: str, operands: tuple) -> None:
         """A guard on what each call brings."""
         register = self.register(source)
-        if kind == "tensor" and condition == TENSOR:
-            self.tensor_at(register, *operands)
+        if kind == "tensor" and condition in (TENSOR, TENSOR_WITH_HISTORY):
+            self.tensor(source, register, 0, condition == TENSOR_WITH_HISTORY, *operands)
         elif kind == "shape" and condition == SHAPE:
             value = self.find(source)
             self.rows.array(self.rows.load(register, self.slots["_array"]), operands[0], operands[1], value._array.dtype)
@@ -321,21 +333,42 @@ class Facts:
             self.rows.same(register, SIZE, operands[0] or 0)
         elif condition == "{v} is {0}":
             self.rows.is_object(register, operands[0])
+        elif kind == "type" and condition.removeprefix("type({v}) is ") in NUMBERS:
+            self.rows.same(register, TYPE, id(type(self.find(source))))
+        elif kind == "finite":
+            self.rows.finite(register)
+        elif kind == "constant" and type(self.find(source)) in (int, float) and operands == (self.find(source),) and operands[0]:
+            self.rows.number(register, operands[0])
         else:
             raise Left
 
-    def tensor_at(self, register: int, kind: type, dtype: Any, requires_grad: bool) -> None:
-        self.rows.same(register, TYPE, id(kind))
-        self.rows.same(register, self.slots["_dtype"], id(dtype))
-        self.rows.same(register, self.slots["_requires_grad"], id(requires_grad))
-        self.rows.same(register, self.slots["_node"], id(None))
+    def tensor(self, source: Source, register: int, at: int, history: bool, kind: type, dtype: Any, requires_grad: bool) -> None:
+        """The kind, dtype and history of the tensor at an offset from a register."""
+        self.rows.same(register, at + TYPE, id(kind))
+        self.rows.same(register, at + self.slots["_dtype"], id(dtype))
+        self.rows.same(register, at + self.slots["_requires_grad"], id(requires_grad))
+        self.rows.same(register, at + self.slots["_node"], id(None), launch.OTHER if history else launch.SAME)
+        self.tensors[source] = requires_grad, history
 
-    def tensor(self, value: Any, kind: type, dtype: Any, requires_grad: bool) -> None:
-        at = id(value)
-        self.rows.same(0, at + TYPE, id(kind))
-        self.rows.same(0, at + self.slots["_dtype"], id(dtype))
-        self.rows.same(0, at + self.slots["_requires_grad"], id(requires_grad))
-        self.rows.same(0, at + self.slots["_node"], id(None))
+    def pin(self, source: Source) -> None:
+        """A tensor has the layout that it has now."""
+        if source not in self.pinned:
+            value = self.find(source) if self.moving(source) else self.fixed(source)
+            if type(value) not in launch.PLAIN:
+                raise Left
+            register, at = (self.register(source), 0) if self.moving(source) else (0, id(value))
+            self.rows.same(register, at + TYPE, id(type(value)))
+            self.rows.array(self.rows.load(register, at + self.slots["_array"]), value._array.shape, value._array.strides, value._array.dtype)
+            self.pinned.add(source)
+
+    def number(self, source: Source) -> Any:
+        """The value of a number that stays: a size of a tensor whose layout stays, or an object that does."""
+        if source.kind == "shape":
+            self.pin(parent(source))
+            return find_value(source, self.roots)
+        if self.moving(source) or type(self.fixed(source)) not in (int, float):
+            raise Left
+        return self.fixed(source)
 
     def length(self, value: Any) -> None:
         if isinstance(value, list):

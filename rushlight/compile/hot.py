@@ -20,12 +20,13 @@ from ..capture.sources import LOADERS, Source, Text
 from ..capture.tensors import MODES
 from ..capture.trace import Continue, Entry, Failed, guard_names
 from ..core import memory, modes
-from ..core.clock import Follower, user_frame
+from ..core.clock import Follower, tick, user_frame
 from ..kernels import launch, pool
+from ..kernels.differentiate import CompiledBackward
 from ..kernels.launch import Direct
 from ..kernels.runtime import Misfit
 from ..kernels.step import Spent
-from ..tensor import Tensor, counter_of, new
+from ..tensor import OutputEdge, Tensor, counter_of, new, wrap
 from .config import config
 from .facts import Facts, Left
 
@@ -33,7 +34,7 @@ HITS = 3  # of one entry in a row until its function is written
 QUICK = 300e-6  # seconds; a call that takes longer lets go of the GIL, and saves little here
 RESULT = re.compile(r"o\[\d+\]$")
 WORD = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*\b(?! *=[^=])""")  # a string, or a name that is read
-TAKEN = re.compile(r"([SKvat]\d+|o|result|spent)$|R_")  # names that the text uses itself
+TAKEN = re.compile(r"([SKvat]\d+|o|result|spent|node)$|R_")  # names that the text uses itself
 
 
 WRITING = threading.Lock()
@@ -56,6 +57,7 @@ class Hot:
         self.plain: CodeType = self.call.__code__
         self.entry: Any = None  # the last that was hit the ordinary way
         self.hits, self.needed, self.serial = 0, HITS, 0
+        self.quickest = 0.0  # seconds of the quickest of these hits: any may have had to wait
         self.text: Any = None
         self.versions: dict[int, int] = {}  # of the dicts that the present function looks at, which may be gone by now
         self.restless: set[int] = set()
@@ -64,13 +66,14 @@ class Hot:
     def hit(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
         """Count a hit the ordinary way; when it is one of many, write the function for it."""
         if entry is not self.entry:
-            self.entry, self.hits = entry, 0
+            self.entry, self.hits, self.quickest = entry, 0, seconds
         self.hits += 1
+        self.quickest = min(self.quickest, seconds)
         if self.hits >= self.needed:
             self.hits, self.needed = 0, min(self.needed * 2, 1 << 16)
             if launch.supported() and WRITING.acquire(blocking=False):
                 try:
-                    self.arm(entry, roots, seconds, binder, after)
+                    self.arm(entry, roots, self.quickest, binder, after)
                 finally:
                     WRITING.release()
 
@@ -254,21 +257,26 @@ class Writer:
         program, recipe, facts, rows = direct.program, self.recipe, self.facts, self.facts.rows
         if modes.inference_enabled():
             raise Left
-        spread = [self.place(recipe.inputs[source] if type(source) is int else source) for source in direct.sources]
-        if direct.differentiable and modes.grad_enabled() and any(tensor._requires_grad for _, tensor in spread):
+        if direct.pair is not None and not modes.grad_enabled():
+            raise Left
+        given = [recipe.inputs[source] if type(source) is int else source for source in direct.sources]
+        spread = [self.place(source, symbol) for source, symbol in zip(given, direct.symbols)]
+        if direct.differentiable and modes.grad_enabled() and any(getattr(value, "_requires_grad", False) for _, value in spread):
             raise Left
         try:
-            layout = program.layout([tensor._array for _, tensor in spread])
+            layout = program.layout([value._array if isinstance(value, Tensor) else np.array(value) for _, value in spread])
         except Misfit:
             raise Left from None
-        for (register, _), expected in zip(spread, layout.inputs, strict=True):
-            rows.array(register, *expected)
-        inputs = [(register, launch.DATA, launch.LOAD) for register, _ in spread]
+        inputs = []
+        for (register, value), symbol, expected in zip(spread, direct.symbols, layout.inputs, strict=True):
+            if symbol is None:
+                rows.array(register, *expected)
+            inputs.append((register, launch.DATA, launch.LOAD) if symbol is None else self.number(register, value, symbol in layout.sizes))
         if any(np.prod(shape, dtype=np.int64) * dtype.itemsize >= memory.SMALL for shape, dtype in layout.outputs):
             raise Left
         facts.threads()
         if direct.ledger is not None:
-            self.follow(direct.ledger, [self.place(recipe.inputs[source] if type(source) is int else source, True)[1] for source in direct.written])
+            self.follow(direct.ledger, [self.place(recipe.inputs[source] if type(source) is int else source, None, True)[1] for source in direct.written])
         taken = self.gradients(direct, layout.outputs) if take_over else {}
         count = len(layout.outputs)
         self.look()
@@ -278,24 +286,91 @@ class Writer:
         self.lines += [f"a{at} = R_empty({shape!r}, {self.const('dtype', dtype)})" for at, (shape, dtype) in enumerate(layout.outputs) if at not in taken]
         self.lines.append(f"if R_launch({', '.join([*self.roots, *fresh])}): {self.otherwise}")
         live = any(live for *_, live in direct.results)
-        if direct.ledger is not None or live:
+        histories = self.history(direct.pair, layout) if direct.pair is not None else ["spent"] * len(direct.results)
+        if direct.ledger is not None or live and direct.pair is None:
             self.scope.update(R_ledger=direct.ledger, R_user_frame=user_frame, R_Spent=Spent, R_Freed=Freed)
             self.lines += ["o = R_user_frame()", "R_ledger.note(o)"][:1 + (direct.ledger is not None)]
-            self.lines += ["spent = R_Spent(R_Freed(o))"] if live else []
+            self.lines += ["spent = R_Spent(R_Freed(o))"] if live and direct.pair is None else []
         names = ["None" if at in taken else f"t{number}" for number, (at, _, _) in enumerate(direct.results)]
-        for name, (at, dtype, live) in zip(names, direct.results):
+        for name, history, (at, dtype, live) in zip(names, histories, direct.results):
             if at not in taken:
                 self.lines += [f"{name} = R_new(R_Tensor)", f"{name}._array = a{at}", f"{name}._dtype = {self.const('dtype', dtype)}",
                                f"{name}._requires_grad = {live}", f"{name}._grad = {name}._meta = {name}._shape = None",
-                               f"{name}._node = {'spent' if live else 'None'}"]
+                               f"{name}._node = {history if live else 'None'}"]
         self.lines.append(f"o = ({', '.join(names)},)")
         skipped = {f"{owner}._grad = {text}" for owner, text in recipe.gradients if RESULT.match(text) and names[int(text[2:-1])] == "None"}
         after = [line for line in recipe.lines if line not in skipped]
         self.lines += self.needed(after) + after
 
-    def place(self, source: Any, fixed: bool = False) -> tuple[int, Tensor]:
-        """The register of a tensor's array, and the tensor as it is now; where `fixed`, it must be the same at each call."""
+    def history(self, pair: Any, layout: Any) -> list[str]:
+        """Lines that record what a call of the first program of a pair leaves for the second; the node of each result."""
+        recipe = self.recipe
+        self.scope.update(R_Node=CompiledBackward, R_pair=pair, R_tick=tick)
+        tensors, edges = [], []
+        for (i, value), symbol in zip(pair.sources, pair.symbols):
+            source = recipe.inputs[i] if i >= 0 else value
+            text = self.value(source)
+            tensors.append(text)
+            needs, has = self.facts.tensors.get(source, (None, False))
+            if symbol is not None or needs is False:
+                edges.append("None")
+            elif needs:
+                edges.append(f"{text}._node" if has else text)
+            else:
+                edges.append(f"{text}._node or {text} if {text}._requires_grad else None")
+        for at, dtype in pair.givens:
+            self.scope.update(R_wrap=wrap, R_array=np.array)
+            tensors[at] = f"R_wrap(R_array({tensors[at]}, {self.const('dtype', dtype.numpy)}), {self.const('dtype', dtype)})"
+        shapes = None
+        if pair.open:
+            shapes = self.const("shapes", [layout.outputs[pick][0] for pick, _, differentiable in pair.picks if differentiable])
+        self.lines += ["node = R_new(R_Node)", f"node.rare = None; node.pair = R_pair; node._outputs = {pair.recorded}; node.shapes = {shapes}; node.guard = ()",
+                       f"node.kept = ([{', '.join(tensors)}], [{', '.join(f'a{at}.copy()' if at in pair.copied else f'a{at}' for at in pair.kept)}])",
+                       f"node.edges = ({''.join(edge + ', ' for edge in edges)})", "node.seq = R_tick()"]
+        if pair.recorded == 1:
+            return ["node"] * len(pair.picks)
+        self.scope["R_Edge"] = OutputEdge
+        numbers = iter(range(pair.recorded))
+        return [f"R_Edge(node, {next(numbers)})" if differentiable else "None" for _, _, differentiable in pair.picks]
+
+    def value(self, source: Any) -> str:
+        """An expression for an input of the graph, whose place the launcher has looked at."""
+        if not isinstance(source, Source):
+            return self.const("value", source)
+        if source.kind == "shape" or not self.facts.moving(source):
+            return self.const("value", self.facts.number(source) if source.kind == "shape" else self.facts.fixed(source))
+        return f"S{source.key}" if source.kind == "root" else f"{self.value(source.base)}[{source.key}]"
+
+    def number(self, register: int, value: Any, matters: bool) -> tuple[int, int, int]:
+        """The row that gives the address of a Python number; where its value matters to more than the arithmetic, it is the same at each call."""
+        if not register:
+            word = np.array(value)
+            self.facts.held.append(word)
+            return 0, word.ctypes.data, launch.ADDRESS
+        rows = self.facts.rows
+        rows.same(register, launch.TYPE, id(type(value)))
+        if type(value) is float:
+            return register, launch.NUMBER, launch.ADDRESS
+        word_register = rows.integer(register)
+        if matters:
+            rows.same(word_register, 0, value, launch.OBJECT)
+        return word_register, 0, launch.VALUE
+
+    def place(self, source: Any, symbol: str | None = None, fixed: bool = False) -> tuple[int, Any]:
+        """The register of a tensor's array, and the tensor as it is now; where `fixed`, it must be the same at each call.
+
+        For a number (of that symbol) the register of the object, or 0 where it is the same at each call, and its value.
+        """
         facts = self.facts
+        if symbol is not None:
+            if not isinstance(source, Source):
+                raise Left
+            if source.kind == "shape" or not facts.moving(source):
+                return 0, facts.number(source)
+            value = facts.find(source)
+            if type(value) not in (int, float):
+                raise Left
+            return facts.register(source), value
         if isinstance(source, Source) and facts.moving(source):
             tensor = facts.find(source)
             if fixed or type(tensor) not in launch.PLAIN:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import api
-from ..autograd.node import Freed, Node, deliver
+from ..autograd.node import Freed, Node, deliver, modified
 from ..core import dtypes, modes
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
@@ -22,6 +22,7 @@ from ..tensor import OutputEdge, Tensor, asarray, bump, tick, wrap
 from . import program, scalars
 from .arrays import Array, External, Given, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
 from .calls import CallNote
+from .launch import Direct
 from .make import Maker, Unsupported
 from .rules_primitive import CompiledOp, Note, Symbol, apply, bare, body
 from .sharing import overlapping
@@ -228,20 +229,38 @@ draw = REGISTRY["_dropout_noise"].kernel
 
 
 class CompiledBackward(Node):
-    """The autograd node of one call of a compiled graph."""
+    """The autograd node of one call of a compiled graph. compile/hot.py writes out what `__init__` does."""
+
+    __slots__ = ("pair", "_outputs", "shapes", "kept", "guard")
+    saves_out = True
 
     def __init__(self, pair: "Pair", tensors: list[Tensor], saved: list, count: int):
         self.rare, self.pair, self._outputs = None, pair, count
+        self.guard: tuple = ()  # (number, counter) of results that were saved too
         self.shapes: list[tuple] | None = None  # of the differentiable results, where the graph leaves them open
         # The tensors of the inputs, and the arrays that the forward program gave for the backward one.
         self.kept: Any = (tensors, saved)
         self.edges = tuple([None if not t._requires_grad else t._node or t for t in tensors])
         self.seq = tick()
 
+    def watch_output(self, counter: Any, number: int = 0) -> None:
+        """A result's storage got a version counter: keep it if the result was saved."""
+        if number in self.pair.saved_outputs:
+            self.guard = (*self.guard, (number, counter))
+
+    def look(self) -> None:
+        """Refuse what was written since it was saved."""
+        for number, counter in self.guard:
+            if counter.last > self.seq and type(self.kept) is not Freed:
+                out = wrap(self.kept[1][self.pair.saved_outputs[number]])
+                out._requires_grad, out._node = True, OutputEdge(self, number) if self._outputs > 1 else self
+                raise modified(self, out, counter)
+
     def apply(self, g: Any, freed: Any, need: Any) -> list:
         kept, pair = self.kept, self.pair
         if type(kept) is Freed:
             self.unpack(kept)
+        self.look()
         tensors, saved = kept
         arrays = [self.unpack(tensors[i])._array for i in pair.saved_inputs]
         arrays += saved
@@ -275,6 +294,7 @@ class CompiledBackward(Node):
         kept, pair = self.kept, self.pair
         if type(kept) is Freed:
             self.unpack(kept)
+        self.look()
         with modes.enable_grad():
             # Aliases: one input may be part of the history of another, and is asked here for what this graph alone gives it.
             tensors = [tensor if edge is None else tensor.view_as(tensor) for tensor, edge in zip(map(self.unpack, kept[0]), self.edges)]
@@ -305,7 +325,7 @@ class Pair:
         for i, k in self.effects:
             tensors[i]._array[...] = outs[k]
             bump(tensors[i])
-        node = CompiledBackward(self, tensors, [outs[i] for i in self.kept], self.recorded)
+        node = CompiledBackward(self, tensors, [outs[i].copy() if i in self.copied else outs[i] for i in self.kept], self.recorded)
         if self.open:
             node.shapes = [outs[pick].shape for pick, _, differentiable in self.picks if differentiable]
         results, number = [], 0
@@ -317,6 +337,15 @@ class Pair:
                 number += 1
             results.append(tensor)
         return self.shape(results)
+
+    def direct(self) -> Direct | None:
+        """How a launcher runs the first program; None where a call does more than that."""
+        flat = self.result
+        if self.noises or self.effects or type(flat) not in (tuple, list) or list(flat) != self.result_nodes:
+            return None
+        sources = [value if i < 0 else i for i, value in self.sources]
+        return Direct(self.ahead, [sources[i] for i in self.ahead_inputs], [self.symbols[i] for i in self.ahead_inputs], self.picks, [],
+                      differentiable=False, pair=self)
 
     def shape(self, results: list[Tensor]) -> Any:
         """The results in the structure that the graph returns."""
@@ -471,6 +500,10 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     pair.picks = [(place[a], dtypes.BY_NAME[a.dtype], d) for a, d in zip(arrays, differentiable)]
     pair.recorded = sum(differentiable)
     pair.kept = [place[a] for a in kept]
+    # A result that was saved too must not be written into: its history tells; where it has none, the saved one is another.
+    recorded_picks = [pick for pick, _, d in pair.picks if d]
+    pair.saved_outputs = {number: pair.kept.index(pick) for number, pick in enumerate(recorded_picks) if pick in pair.kept}
+    pair.copied = {pick for pick, _, d in pair.picks if not d} & set(pair.kept)
     by_array = {symbol.array: i for i, (_, symbol) in enumerate(inputs)}
     pair.effects = [(by_array[old], place[new]) for old, new in make.effects]
     later = used_buffers(back)
@@ -494,6 +527,7 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     numbers = {node: i for i, node in enumerate(placeholders)}
     pair.unread = [(numbers[node], tuple(symbol.array.shape)) for node, symbol in inputs if node in numbers and symbol.array not in taken]
     pair.givens = [(at, dtypes.BY_NAME[s.dtype]) for at, s in sources if isinstance(s, Given)]
+    pair.symbols = [s.symbol if isinstance(s, Given) else None for _, s in sources]
     pair.sources = [(numbers.get(node, -1), constants.get(node)) for node, _ in inputs]
     pair.numbers = [constants.get(node) for node in placeholders]
     pair.result, pair.result_nodes, pair.module = result, nodes, module

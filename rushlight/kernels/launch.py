@@ -367,6 +367,18 @@ class Rows:
         """The register of the value of a Python int, whose type must have been compared; a miss where it needs more than 60 bits."""
         return self.made(register, 0, INTEGER)
 
+    def number(self, register: int, value: int | float) -> None:
+        """An argument must be a Python number of this type and value (which is not 0, nor NaN)."""
+        self.same(register, TYPE, id(type(value)))
+        if type(value) is float:
+            self.same(register, NUMBER, int(np.float64(value).view(np.int64)))
+        else:
+            self.same(self.integer(register), 0, int(value), OBJECT)
+
+    def finite(self, register: int) -> None:
+        """A Python float, whose type must have been compared, must be a finite one."""
+        self.same(register, 0, 0, FINITE)
+
     def is_object(self, register: int, value: Any) -> None:
         """An argument, or what was loaded, must be this very object."""
         self.same(register, 0, id(value), OBJECT)
@@ -424,6 +436,7 @@ class Direct(NamedTuple):
 
     program: Any
     sources: list  # per input of the program: the number of the graph's argument, or a tensor
+    symbols: list[str | None]  # per input: the name of the symbol that a Python number is, None for a tensor
     results: list[tuple[int, Any, bool]]  # per result of the graph: the output's number, dtype, whether it has a history
     written: list  # like `sources`: the tensors that the program writes into
     ledger: Any = None  # notes the writes

@@ -399,8 +399,9 @@ class Program:
             return kind([wrap(outs[pick], kinds[pick]) for pick in picks])
 
         run.module = module
-        if not native.orders and plain and not checks:
-            run.direct = Direct(native, [i if i >= 0 else value for i, value in gather], [(pick, kinds[pick], False) for pick in picks], [])
+        if not native.orders and not checks:
+            symbols = [self.lowering.known[node].symbol if node in self.lowering.givens else None for node in inputs]
+            run.direct = Direct(native, [i if i >= 0 else value for i, value in gather], symbols, [(pick, kinds[pick], False) for pick in picks], [])
         return run
 
     def __call__(self, *args: Any) -> Any:
@@ -479,6 +480,7 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
             return forward(*args)
 
     run.pair, run.module, run.lowering = pair, module, lowering
+    run.direct = pair.direct() if checks.beside(pair.ahead) is None else None
     return run
 
 

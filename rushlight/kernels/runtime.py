@@ -352,6 +352,7 @@ class Layout(NamedTuple):
     outputs: list[tuple]
     table: int
     keep: Any  # what owns the table
+    sizes: frozenset[str] = frozenset()  # the symbols on whose values the table depends
 
 
 def entry(library: llvm.Library, total: int) -> Callable:

@@ -56,6 +56,7 @@ class Table:
         self.starts = dict(zip(lengths, itertools.accumulate(lengths.values(), initial=0)))
         self.count = sum(lengths.values())
         self.place: dict[str, int] = {}  # the buffers' numbers, which the entry gives
+        self.used: frozenset[str] = frozenset()  # symbols that the words or the native code are made of
 
     def finish(self, read: set[str]) -> None:
         """Know which symbols matter, given those that the native code reads, and where each comes from."""
@@ -73,6 +74,7 @@ class Table:
                 places.setdefault(name, f"int(arrays[{at}])" if dim is None else f"arrays[{at}].shape[{dim}]")
         if used - places.keys():
             raise Fixed(frozenset(used - places.keys()))
+        self.used = frozenset(used)
         # Relations may hold symbols that nothing computed needs.
         self.symbols = [name for name in self.sizes.order if name in places]
         self.key: Callable = eval(f"lambda arrays: ({''.join(places[name] + ', ' for name in self.symbols)})")
@@ -131,7 +133,8 @@ class SizedProgram(Program):
     def layout(self, arrays: Sequence[np.ndarray]) -> Layout:
         """How the inputs must lie and what comes out, for inputs of the sizes of these; `Misfit` where the code is not for them."""
         found = self.instance(self.table.key(arrays))
-        return Layout(found.inputs, [(shape, dtype) for _, shape, dtype in found.outputs], found.address, found)
+        return Layout(found.inputs, [(shape, dtype) for _, shape, dtype in found.outputs], found.address, found,
+                      self.table.used.union(*[self.table.sizes.symbols_of(size) for _, size in self.table.sizes.relations]))
 
     def instance(self, sizes: tuple) -> Instance:
         """The words for these sizes."""

@@ -146,7 +146,7 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
     copies = [(i, place[k]) for i, k in written if k in place]
     return runner(module, native, [(numbers.get(node, -1), recorder.constants.get(node)) for node, _ in inputs], [i for i, _ in chosen],
                   copies, [i for i, _ in written], [(kind, at if kind == "input" else place[at], dtype, live) for kind, at, dtype, live in picks],
-                  type(result), [i for i, (node, _) in enumerate(inputs) if known_number(recorder, node)], evaluator)
+                  type(result), [number_symbol(recorder, node) for node, _ in inputs], evaluator)
 
 
 def is_input(node: GraphNode) -> bool:
@@ -164,8 +164,10 @@ def share_nothing(graph: Any, fresh: list[GraphNode], env: dict) -> None:
             raise Unsupported("a result that shares memory with an input or another result")
 
 
-def known_number(recorder: Recorder, node: GraphNode) -> bool:
-    return getattr(recorder.known.get(node), "symbol", None) is not None
+def number_symbol(recorder: Recorder, node: GraphNode) -> str | None:
+    """The name of the symbol that an input is, if it is a number."""
+    symbol: str | None = getattr(recorder.known.get(node), "symbol", None)
+    return symbol
 
 
 def apart(recorder: Recorder, written: list[int]) -> None:
@@ -181,8 +183,9 @@ def apart(recorder: Recorder, written: list[int]) -> None:
 
 
 def runner(module: Any, native: Any, where: list, chosen: list[int], copies: list, written: list[int], picks: list, kind: type,
-           numbers: list[int], evaluator: Callable) -> Callable:
+           symbols: list[str | None], evaluator: Callable) -> Callable:
     call = native.call
+    numbers = [i for i, symbol in enumerate(symbols) if symbol is not None]
     simple = not numbers and all(i >= 0 for i, _ in where)
     order = [where[i][0] for i in chosen]
     targets = [where[i] for i in written]
@@ -227,7 +230,8 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
         return kind(results) if kind in (tuple, list) else results[0]
 
     run.native, run.module, run.draws, run.direct = native, module, bool(noises), None
-    if not numbers and not noises and not copies and all(what == "output" for what, *_ in picks) and (kind in (tuple, list) or len(picks) == 1):
+    if not noises and not copies and all(what == "output" for what, *_ in picks) and (kind in (tuple, list) or len(picks) == 1):
         sources = [value if i < 0 else i for i, value in where]
-        run.direct = Direct(native, [sources[i] for i in chosen], [pick[1:] for pick in picks], [sources[i] for i in written], Ledger(), False)
+        run.direct = Direct(native, [sources[i] for i in chosen], [symbols[i] for i in chosen], [pick[1:] for pick in picks],
+                            [sources[i] for i in written], Ledger(), False)
     return run

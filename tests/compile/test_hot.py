@@ -1,6 +1,7 @@
 """The hot path: a function written for one set of objects gives what eager code gives, whatever changes behind its back."""
 import copy
 import gc
+import linecache
 import threading
 import types
 import weakref
@@ -429,3 +430,167 @@ def test_dicts_that_change_at_each_call_are_read_item_by_item():
         assert hot.serial == serial
         net.weight = nn.Parameter(torch.ones(2, 3))
         torch.testing.assert_close(made(x), net(x))
+
+
+def launches(made):
+    """Whether the present hot function calls its program with no Python between."""
+    hot = compiled_of(made).hot
+    return is_hot(made) and "R_run" not in "".join(linecache.getlines(hot.call.__code__.co_filename))
+
+
+NUMBERS = [2.5, -3.0, 0.0, -0.0, 1e300, float("inf"), float("-inf"), float("nan"), 5e-324, 7, 2, -9, 0, 1, -1, True, False, 2**29, 2**30, 2**31 + 5,
+           -2**33, 2**59 + 1, 2**60, -2**61, 2**62 - 1, np.float64(0.5), np.float32(0.25), np.int64(3)]
+
+
+@needs_launcher
+@pytest.mark.parametrize("first", [2.5, 7])
+def test_numbers_that_vary(first):
+    def scaled(x, a):
+        return x * a, -x
+
+    made, x = torch.compile(scaled), torch.randn(3, 2, dtype=torch.float64)
+    heated(made, x, first)
+    assert launches(made)
+    for number in NUMBERS * 2:
+        for got, want in zip(made(x, number), scaled(x, number)):
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got.numpy(), want.numpy())
+
+
+@needs_launcher
+def test_numbers_given_by_name_and_default():
+    def scaled(x, a=2.0, *, b=3):
+        return x * a + b
+
+    made, x = torch.compile(scaled), torch.ones(3)
+    for i in range(12):
+        for given in ({}, {"a": i + 0.5}, {"b": i + 5}, {"a": i + 0.5, "b": i + 5}):
+            assert torch.equal(made(x, **given), scaled(x, **given))
+
+
+@needs_launcher
+def test_numbers_that_are_sizes():
+    def cut(x, n):
+        return torch.cat([x.repeat(2, 1), x * n])[:n].sum(0)
+
+    made = torch.compile(cut, dynamic=True)
+    for n in [4, 4, 4, 4, 4, 5, 4, 6, 4, 4, 4, 3, 7, 8, 9]:
+        for rows in (4, 5):
+            x = torch.randn(rows, 2)
+            torch.testing.assert_close(made(x, n), cut(x, n))
+
+
+@needs_launcher
+def test_numbers_in_a_recorded_graph():
+    def scaled(x, w, a, n):
+        return (x * w * a).sum(), (x * n).exp()
+
+    made = torch.compile(scaled)
+    for i in range(10):
+        x = torch.randn(3, 2, requires_grad=True)
+        w = torch.randn(2, requires_grad=True)
+        grads = [torch.autograd.grad(sum(out.sum() for out in run(x, w, i + 0.5, i + 3)), (x, w)) for run in (made, scaled)]
+        torch.testing.assert_close(*grads)
+    assert launches(made)
+
+
+def powers(x, y):
+    z = torch.exp(x) * y
+    return z, (z * x).sum(), x.detach() + 1
+
+
+@needs_launcher
+def test_recorded_calls():
+    made = torch.compile(powers)
+    x, y = torch.randn(3, requires_grad=True), torch.randn(3)
+    heated(made, x, y)
+    assert launches(made)
+    for _ in range(3):
+        got, want = made(x, y), powers(x, y)
+        assert [out.requires_grad for out in got] == [out.requires_grad for out in want] == [True, True, False]
+        for outs in (got, want):
+            (outs[0].sum() + outs[1]).backward(retain_graph=True)
+            outs[1].backward()
+        torch.testing.assert_close(list(got), list(want))
+    with pytest.raises(RuntimeError, match="second time"):
+        got[1].backward()
+    twice = torch.autograd.grad(torch.autograd.grad(made(x, y)[1], x, create_graph=True)[0].sum(), x)
+    torch.testing.assert_close(twice, torch.autograd.grad(torch.autograd.grad(powers(x, y)[1], x, create_graph=True)[0].sum(), x))
+
+
+@needs_launcher
+def test_recorded_calls_between_recorded_ops():
+    made, w = torch.compile(powers), torch.randn(3, requires_grad=True)
+    for turn in range(8):
+        grads = []
+        for run in (made, powers):
+            inner = w * 2
+            z, total, _ = run(inner, w if turn % 2 else inner * 1)
+            grads.append(torch.autograd.grad((z * 3).sum() + total, w))
+        torch.testing.assert_close(*grads)
+    x = torch.randn(3)
+    for run in (made, powers):  # the same function where nothing requires grad, and where no grad is recorded
+        assert not any(out.requires_grad for out in run(x, x))
+        with torch.no_grad():
+            assert not any(out.requires_grad for out in run(w, x))
+        assert run(w, x)[0].requires_grad
+
+
+@needs_launcher
+def test_what_a_recorded_call_saved_is_not_to_be_written():
+    made = heated(torch.compile(lambda x, y: (x * y).sin()), torch.randn(3, requires_grad=True), torch.randn(3))
+    assert launches(made)
+    x, y = torch.randn(3, requires_grad=True), torch.randn(3)
+    out = made(x, y)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+@needs_launcher
+def test_hooks_and_leaves_of_recorded_calls():
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    made, x = torch.compile(net), torch.randn(5, 3)
+    heated(made, x)
+    assert launches(made)
+    seen = []
+    net[0].weight.register_hook(lambda g: seen.append(g.shape))
+    for _ in range(4):
+        net.zero_grad()
+        made(x).sum().backward()
+        got = [p.grad for p in net.parameters()]
+        net.zero_grad()
+        net(x).sum().backward()
+        torch.testing.assert_close(got, [p.grad for p in net.parameters()])
+    assert len(seen) == 8
+    net[0].requires_grad_(False)
+    net.zero_grad()
+    made(x).sum().backward()
+    assert net[0].weight.grad is None and net[2].weight.grad is not None
+
+
+def exponential(x):
+    y = torch.exp(x)
+    return y, y.sum()
+
+
+def apart(x):
+    y = torch.exp(x)
+    return y.detach(), y.sum()
+
+
+@pytest.mark.parametrize("calls", [1, 8])
+def test_what_a_recorded_call_gave_and_saved_is_not_to_be_written(calls):
+    for run in (exponential, torch.compile(exponential)):
+        for _ in range(calls):
+            outs = run(torch.tensor([3.0, 1.0, 2.0], requires_grad=True))
+        outs[0].detach().mul_(2)
+        with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.FloatTensor \[3\]\], which is output 0 of "):
+            outs[0].sum().backward()
+    made = torch.compile(apart)
+    for _ in range(calls):
+        x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+        outs = made(x)
+    outs[0].zero_()  # PyTorch refuses this one too; here what was saved is a copy
+    outs[1].backward()
+    torch.testing.assert_close(x.grad, x.detach().exp())
