@@ -32,6 +32,7 @@ from .facts import Facts, Left
 
 HITS = 3  # of one entry in a row until its function is written
 QUICK = 300e-6  # seconds; a call that takes longer lets go of the GIL, and saves little here
+PATIENCE = 48  # hits until a function counts as one of longer calls
 RESULT = re.compile(r"o\[\d+\]$")
 WORD = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*\b(?! *=[^=])""")  # a string, or a name that is read
 TAKEN = re.compile(r"([SKvat]\d+|o|result|spent|node)$|R_")  # names that the text uses itself
@@ -83,6 +84,9 @@ class Hot:
         self.entry, self.needed = None, HITS
 
     def arm(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
+        direct = getattr(entry.run.__globals__.get("graph"), "direct", None)
+        if direct is not None and seconds > QUICK and self.needed <= PATIENCE:  # it may have had to wait for other processes
+            return
         if entry.guard(*roots) is not True:  # the call has changed what it looks at
             return
         try:
@@ -95,7 +99,6 @@ class Hot:
             return
         self.versions = facts.versions
         writer = Writer(self, entry, facts, binder, after)
-        direct = getattr(entry.run.__globals__.get("graph"), "direct", None)
         try:
             if direct is None or entry.recipe is None or seconds > QUICK:
                 raise Left

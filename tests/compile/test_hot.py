@@ -26,8 +26,10 @@ def is_hot(made):
 
 
 def heated(made, *args):
-    for _ in range(5):
+    for turn in range(100):
         made(*args)
+        if turn >= 4 and is_hot(made):
+            break
     assert is_hot(made) or not launch.supported()
     return made
 
@@ -486,7 +488,7 @@ def test_numbers_in_a_recorded_graph():
         return (x * w * a).sum(), (x * n).exp()
 
     made = torch.compile(scaled)
-    for i in range(10):
+    for i in range(30):
         x = torch.randn(3, 2, requires_grad=True)
         w = torch.randn(2, requires_grad=True)
         grads = [torch.autograd.grad(sum(out.sum() for out in run(x, w, i + 0.5, i + 3)), (x, w)) for run in (made, scaled)]
