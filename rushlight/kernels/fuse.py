@@ -30,6 +30,7 @@ from .loops import Call, Expr, Fetch, Fold, Index, Kernel, Load, Local, Stage, S
 from .sizes import same, typical
 
 HEAVY = 16  # from this cost on, a value is rather stored than computed twice
+MANY = 3  # arrays of its size from which on a value is rather stored than read again through them
 INLINE = 80  # nodes of one inlined expression
 SCRATCH = 1 << 15  # elements of a row that may be kept
 
@@ -96,9 +97,10 @@ class Planner:
                 if sizes[array] > INLINE and isinstance(array, Point):
                     self.scheduled[array] = None
                     sizes[array] = 1
-        # Values used by several units are units themselves where computing them twice costs more than storing them;
+        # Values used by several units are units themselves where computing or reading them twice costs more than storing them;
         # the store is dropped again if all users end up in their group.
         weights: dict[Array, int] = {}
+        reads: dict[Array, dict[Any, int]] = {}  # what a value is made of, with its size
         for array in reversed(self.order):
             mine = {array} if array in self.scheduled else users.get(array, set())
             for arg in array.args:
@@ -106,8 +108,13 @@ class Planner:
         for array in self.order:
             own = scalars.TABLE[array.op].cost if isinstance(array, Point) else 0
             weights[array] = own + sum(0 if arg in self.scheduled else weights[arg] for arg in array.args)
-            if (isinstance(array, Point) and array not in self.scheduled and len(users.get(array, ())) > 1
-                    and weights[array] >= HEAVY and typical(array.size) > 1):
+            mine = {array.buffer: typical(array.size)} if isinstance(array, Source) else {}
+            for arg in array.args:
+                mine |= {arg: typical(arg.size)} if arg in self.scheduled else reads[arg]
+            reads[array] = mine
+            size = typical(array.size)
+            if (isinstance(array, Point) and array not in self.scheduled and len(users.get(array, ())) > 1 and size > 1
+                    and (weights[array] >= HEAVY or len(mine) >= MANY and sum(2 * n >= size for n in mine.values()) >= MANY)):
                 self.scheduled[array] = None
 
     def require(self, array: Array) -> None:
