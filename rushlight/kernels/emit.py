@@ -10,7 +10,7 @@ from typing import Any
 from . import llvm, scalars
 from .ir import Function, Module, Type, Value
 from .loops import Affine, Call, Const, Expr, Fetch, Index, Kernel, Load, Local, Stage, walk
-from .sizes import Size, ceil_div, possibly, typical
+from .sizes import Size, ceil_div, possibly, same, typical
 
 BLOCK = 4096  # elements of the vector variable in one item, where that variable is split
 POINTER, I64 = Type("ptr"), Type("i64")
@@ -94,9 +94,10 @@ class Emitter:
         self.f.sizes.slot = len(kernel.buffers)
         self.bases: dict[str, Value] = {}
         self.index: dict[str, Value] = {}  # loop variables; the vector variable's is the first lane's
+        self.depth: dict[str, int] = {}  # in how many loops each has its value
         self.locals: dict[tuple[str, int], Value] = {}
         self.memo: dict[tuple[Expr, int], Value] = {}
-        self.uniform: dict[Expr, Value] = {}
+        self.uniform: dict[Any, Value] = {}
         self.mask: Value | None = None
         self.copies = 1
         self.stored = {store.buffer for stage in kernel.stages for store in stage.stores}
@@ -122,11 +123,11 @@ class Emitter:
                 low, high = f.i64(0), f.i64(plan.extent)
             for position, (var, n) in enumerate(reversed(plan.outer)):
                 if position == len(plan.outer) - 1:
-                    self.index[var] = rest
+                    self.bind(var, rest)
                 elif type(n) is int and n == 1:
-                    self.index[var] = f.i64(0)
+                    self.bind(var, f.i64(0))
                 else:
-                    self.index[var] = f.op("urem", rest, f.i64(n))
+                    self.bind(var, f.op("urem", rest, f.i64(n)))
                     rest = f.op("udiv", rest, f.i64(n))
             self.uniform = dict(steady)
             if plan.inner:
@@ -145,6 +146,9 @@ class Emitter:
             f.do("call void @llvm.x86.sse.sfence()")
         f.ret()
         return f
+
+    def bind(self, var: str, value: Value) -> None:
+        self.index[var], self.depth[var] = value, len(self.f.preheaders)
 
     # -- the two shapes of kernels -----------------------------------------------------------------------------------
 
@@ -174,11 +178,13 @@ class Emitter:
         whole = plan.extent - plan.extent % plan.step
 
         def full(position: Value) -> None:
-            self.index[var], self.copies, self.mask = position, plan.unroll, None
+            self.bind(var, position)
+            self.copies, self.mask = plan.unroll, None
             body()
 
         def masked(position: Value) -> None:
-            self.index[var], self.copies = position, 1
+            self.bind(var, position)
+            self.copies = 1
             if plan.lanes > 1:
                 lanes = f.iota("i64", plan.lanes)
                 left = f.splat(f.i64(plan.extent) - position, plan.lanes)
@@ -232,7 +238,7 @@ class Emitter:
         (var, extent), rest = loops[0], loops[1:]
 
         def inside(position: Value) -> None:
-            self.index[var] = position
+            self.bind(var, position)
             self.nest(rest, body)
 
         self.f.loop(self.f.i64(0), self.f.i64(extent), 1, inside)
@@ -373,25 +379,36 @@ class Emitter:
             total = f.op("add", total, f.op("mul", term, f.i64(coefficient)) if coefficient != 1 else term)
         return total
 
-    def pointers(self, base: Value, element: str, first: Value, step: int, lanes: int) -> Value:
+    def address(self, buffer: str, index: Affine, element: str, copy: int) -> Value:
+        """Where the first lane lies; what the loops outside the innermost add is computed before that."""
+        f, total, depth = self.f, self.bases[buffer], 0
+        for var, coefficient in sorted(index.terms, key=lambda term: self.depth[term[0]]):
+            depth, term = self.depth[var], self.index[var]
+            if not same(coefficient, 1):
+                term = f.hoisted(depth, I64, f"mul {term}, {f.i64(coefficient).text}")
+            total = f.hoisted(depth, POINTER, f"getelementptr {element}, {total}, {term}")
+        ahead = index.const + index.of(self.kernel.vector) * copy * self.plan.lanes
+        return total if same(ahead, 0) else f.emit(POINTER, f"getelementptr {element}, {total}, {f.i64(ahead)}")
+
+    def pointers(self, first: Value, element: str, step: int, lanes: int, position: Value | None = None) -> Value:
+        """Where each lane lies, `step` elements apart and `position` more."""
         f = self.f
-        offsets = f.splat(first, lanes) + f.iota("i64", lanes) * step
-        return f.emit(Type("ptr", lanes), f"getelementptr inbounds {element}, {base}, {offsets}")
+        offsets = f.iota("i64", lanes) * step
+        return f.emit(Type("ptr", lanes), f"getelementptr {element}, {first}, {offsets if position is None else position + offsets}")
 
     def load(self, expr: Load, copy: int, lanes: int) -> Value:
         f, element = self.f, scalars.MEMORY[expr.dtype]
         align = scalars.SIZE[expr.dtype]
-        kind, base = Type(element, lanes), self.bases[expr.buffer]
-        first, step = self.offset(expr.index, copy), expr.index.of(self.kernel.vector)
+        kind = Type(element, lanes)
+        pointer, step = self.address(expr.buffer, expr.index, element, copy), expr.index.of(self.kernel.vector)
         if lanes == 1:
-            return f.load(kind, f.address(base, first, element), align)
+            return f.load(kind, pointer, align)
         mask, zero = self.mask, f.constant(kind, 0)
         if step == 1:
-            pointer = f.address(base, first, element)
             if mask is None:
                 return f.load(kind, pointer, align)
             return self.masked("load", kind, pointer, align, mask, zero)
-        pointers = self.pointers(base, element, first, step, lanes)
+        pointers = self.pointers(pointer, element, step, lanes)
         if mask is None:
             mask = f.constant(Type("i1", lanes), True)
         return self.masked("gather", kind, pointers, align, mask, zero)
@@ -399,40 +416,46 @@ class Emitter:
     def fetch(self, expr: Fetch, copy: int, lanes: int) -> Value:
         """A load under a guard, at a computed position, or both. Nothing outside the buffer is ever touched."""
         f, element, align = self.f, scalars.MEMORY[expr.dtype], scalars.SIZE[expr.dtype]
-        kind, base, yes = Type(element, lanes), self.bases[expr.buffer], Type("i1", lanes)
+        kind, yes = Type(element, lanes), Type("i1", lanes)
         mask = self.mask if self.mask is not None and lanes > 1 else None
         if expr.guard is not None:
             guard = self.operand(expr.guard, copy, lanes)
             mask = guard if mask is None else mask & guard
-        first, step = self.offset(expr.index, copy), expr.index.of(self.kernel.vector)
+        pointer, step = self.address(expr.buffer, expr.index, element, copy), expr.index.of(self.kernel.vector)
         if expr.position is not None:
             varied = self.depends_known(expr.position)
-            position = self.operand(expr.position, copy, lanes if varied else 1)
-            if expr.wraps:
-                position = (position < 0).select(position + expr.extent, position)
-            valid = (position >= 0) & (position < expr.extent)
             # Lanes that are not asked for may hold anything; they do not count as faults.
             asked = mask if varied or mask is None or lanes == 1 else None
-            self.report(valid, asked if asked is None or asked.type == valid.type else None)
-            position = valid.select(position, 0) * expr.stride
-            if not varied:
-                first = first + position
-            elif lanes > 1:
-                offsets = f.splat(first, lanes) + position + f.iota("i64", lanes) * step
-                pointers = f.emit(Type("ptr", lanes), f"getelementptr inbounds {element}, {base}, {offsets}")
+            position = self.position(expr, copy, lanes if varied else 1, asked)
+            if varied and lanes > 1:
+                pointers = self.pointers(pointer, element, step, lanes, position)
                 everywhere = mask if mask is not None else f.constant(yes, True)
                 return self.masked("gather", kind, pointers, align, everywhere, f.constant(kind, 0))
-            else:
-                first = first + position
+            pointer = f.emit(POINTER, f"getelementptr {element}, {pointer}, {position}")
         if lanes == 1:
             if mask is not None:
-                first = mask.select(first, 0)
-            return f.load(kind, f.address(base, first, element), align)
+                pointer = mask.select(pointer, self.bases[expr.buffer])
+            return f.load(kind, pointer, align)
         if mask is None:
             mask = f.constant(yes, True)
         if step == 1:
-            return self.masked("load", kind, f.address(base, first, element), align, mask, f.constant(kind, 0))
-        return self.masked("gather", kind, self.pointers(base, element, first, step, lanes), align, mask, f.constant(kind, 0))
+            return self.masked("load", kind, pointer, align, mask, f.constant(kind, 0))
+        return self.masked("gather", kind, self.pointers(pointer, element, step, lanes), align, mask, f.constant(kind, 0))
+
+    def position(self, expr: Fetch, copy: int, lanes: int, asked: Value | None) -> Value:
+        """Where in the buffer a computed position leads; 0, and a fault noted, where it is out of range."""
+        known = (expr.position, expr.extent, expr.wraps, expr.stride)
+        if known in self.uniform:
+            return self.uniform[known]
+        position = self.operand(expr.position, copy, lanes)
+        if expr.wraps:
+            position = (position < 0).select(position + expr.extent, position)
+        valid = (position >= 0) & (position < expr.extent)
+        self.report(valid, asked if asked is None or asked.type == valid.type else None)
+        result = valid.select(position, 0) * expr.stride
+        if lanes == 1 and asked is None and not self.depends_known(expr.position):
+            self.uniform[known] = result  # looked at once for all copies
+        return result
 
     def report(self, valid: Value, asked: Value | None) -> None:
         """Note a fault if a position is out of range."""
@@ -451,13 +474,12 @@ class Emitter:
     def store(self, store: Any, copy: int, lanes: int) -> None:
         f, dtype = self.f, self.dtypes[store.buffer]
         value = scalars.store(self.value(store.value, copy, lanes), dtype)
-        element, align, base = value.type.element, scalars.SIZE[dtype], self.bases[store.buffer]
-        first, step = self.offset(store.index, copy), store.index.of(self.kernel.vector)
+        element, align = value.type.element, scalars.SIZE[dtype]
+        pointer, step = self.address(store.buffer, store.index, element, copy), store.index.of(self.kernel.vector)
         if lanes == 1 or not step:
-            f.store(value if lanes == 1 else f.extract(value, 0), f.address(base, first, element), align)
+            f.store(value if lanes == 1 else f.extract(value, 0), pointer, align)
             return
         if step == 1:
-            pointer = f.address(base, first, element)
             if self.mask is None:
                 if self.streams(store, value.type):
                     # Past the caches: what is overwritten need not be read first.
@@ -468,7 +490,7 @@ class Emitter:
                 return
             symbol, kind = f"llvm.masked.store.{value.type.mangled}.p0", POINTER
         else:
-            pointer = self.pointers(base, element, first, step, lanes)
+            pointer = self.pointers(pointer, element, step, lanes)
             symbol, kind = f"llvm.masked.scatter.{value.type.mangled}.v{lanes}p0", Type("ptr", lanes)
         mask = self.mask if self.mask is not None else f.constant(Type("i1", lanes), True)
         f.module.declare(f"declare void @{symbol}({value.type}, {kind}, {mask.type})")

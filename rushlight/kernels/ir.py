@@ -1,7 +1,9 @@
 """Writes LLVM IR as text: modules, functions, blocks, and typed values with Python's operators.
 
 A `Type` is an element (`float`, `double`, `i32`, ...) and a number of lanes; a `Value` knows its type and the function
-being written.  Constants fold nowhere: LLVM does that.  Knows no graph and no loop.
+being written.  Constants fold nowhere: LLVM does that.  What
+was computed in the same block already is not written again, and `hoisted` writes before the loop that is open: both spare LLVM most of
+its work.  Knows no graph and no loop.
 """
 
 import struct
@@ -13,6 +15,9 @@ from .sizes import Fixed, Size, is_open
 FLOATS = ("float", "double", "half")
 BITS = {"float": 32, "double": 64, "half": 16, "i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128}
 SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
+# Instructions that give the same for the same operands.
+PURE = frozenset("add sub mul sdiv udiv srem urem and or xor shl lshr ashr fadd fsub fmul fdiv fneg icmp fcmp select getelementptr insertelement "
+                 "shufflevector extractelement bitcast sext zext trunc sitofp uitofp fptosi fpext fptrunc".split())
 
 
 class Type(NamedTuple):
@@ -211,6 +216,13 @@ class Value:
         return total
 
 
+class Preheader(NamedTuple):
+    """The place before a loop, for what does not change in it."""
+
+    lines: list[str]
+    written: dict[str, Value]
+
+
 class Function:
     """A function being written; `block` starts a basic block, instructions go to the last one."""
 
@@ -220,7 +232,9 @@ class Function:
         self.attributes, self.linkage = attributes, linkage
         self.notes = notes or {}
         self.parameters = [Value(self, f"%{key}", type) for key, type in parameters]
-        self.lines: list[str] = ["entry:"]
+        self.lines: list[Any] = ["entry:"]  # of text, and a `Preheader` for each loop
+        self.written: dict[str, Value] = {}  # the pure instructions of the present block
+        self.preheaders: list[Preheader] = []  # of the loops that are open
         self.allocas: list[str] = []
         self.sizes = Sized(self)
         self.count = 0
@@ -231,15 +245,34 @@ class Function:
         return f"{hint}{self.count}"
 
     def emit(self, type: Type, text: str) -> Value:
+        return self._written(self.lines, self.written, type, text)
+
+    def _written(self, lines: list, written: "dict[str, Value]", type: Type, text: str) -> Value:
+        pure = text[:text.find(" ")] in PURE
+        if pure and text in written:
+            return written[text]
         self.count += 1
-        name = f"%v{self.count}"
-        self.lines.append(f"  {name} = {text}")
-        return Value(self, name, type)
+        value = Value(self, f"%v{self.count}", type)
+        lines.append(f"  {value.text} = {text}")
+        if pure:
+            written[text] = value
+        return value
+
+    def hoisted(self, depth: int, type: Type, text: str) -> Value:
+        """A pure instruction that uses nothing of loops deeper than `depth`: written before the next of those that are open."""
+        if depth >= len(self.preheaders):
+            return self.emit(type, text)
+        preheader = self.preheaders[depth]
+        return self._written(preheader.lines, preheader.written, type, text)
 
     def do(self, text: str) -> None:
         self.lines.append(f"  {text}")
 
     def op(self, name: str, left: Value, right: Value) -> Value:
+        if name == "mul" and right.text == "1" or name == "add" and right.text == "0":
+            return left
+        if name == "add" and left.text == "0":
+            return right
         return self.emit(left.type, f"{name} {left}, {right.text}")
 
     def constant(self, type: Type, value: Any) -> Value:
@@ -269,7 +302,7 @@ class Function:
 
     def block(self, label: str) -> None:
         self.lines.append(f"{label}:")
-        self.label = label
+        self.label, self.written = label, {}
 
     def branch(self, label: str) -> None:
         self.do(f"br label %{label}")
@@ -336,6 +369,9 @@ class Function:
         """for i in range(start, stop, step): body(i)."""
         tag = self.fresh("loop")
         before = self.label
+        preheader = Preheader([], {})
+        self.lines.append(preheader)
+        self.preheaders.append(preheader)
         head, inside, latch, after = (f"{tag}.{part}" for part in ("head", "body", "latch", "exit"))
         self.branch(head)
         self.block(head)
@@ -344,6 +380,7 @@ class Function:
         self.branch_if(index < stop, inside, after)
         self.block(inside)
         body(index)
+        self.preheaders.pop()
         self.branch(latch)
         self.block(latch)
         self.do(f"%{tag}.n = add nsw i64 {index.text}, {step}")
@@ -372,7 +409,8 @@ class Function:
     def __str__(self) -> str:
         parameters = ", ".join(f"{p.type} {self.notes.get(p.text[1:], '')} {p.text}".replace("  ", " ") for p in self.parameters)
         head = f"define {self.linkage} {self.result} @{self.name}({parameters}) {self.attributes} {{".replace("  ", " ")
-        return "\n".join([head, self.lines[0], *self.allocas, *self.sizes.lines, *self.lines[1:], "}"])
+        lines = [text for line in self.lines for text in (line.lines if isinstance(line, Preheader) else (line,))]
+        return "\n".join([head, lines[0], *self.allocas, *self.sizes.lines, *lines[1:], "}"])
 
 
 class Sized:
