@@ -9,7 +9,7 @@ from rushlight import ops
 from rushlight.nn import init
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.ops.recurrent import project, recurrent_step
+from rushlight.ops.recurrent import recurrent_cell
 from rushlight.tensor import Tensor
 
 
@@ -72,8 +72,7 @@ class RNNCellBase(Module):
                 raise RuntimeError(
                     f"hidden{number} has inconsistent hidden_size: got {state.size(1)}, expected {self.hidden_size}"
                 )
-        projected, bias = project(mode, input, self.weight_ih, self.bias_ih, self.bias_hh)
-        states = recurrent_step(mode, projected, states, self.weight_hh.t(), bias, None)
+        states = recurrent_cell(mode, input, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return states if batched else tuple(state.squeeze(0) for state in states)
 
     def _check(self, input: Tensor, *states: Tensor | None) -> None:

@@ -63,7 +63,7 @@ NAMES = {
         "pooling": "_avg_pool2d _avg_pool3d _max_gather2d _max_gather3d _max_indices _max_pool2d _max_pool3d _max_unpool2d _max_unpool3d avg_pool1d "
             "avg_pool2d avg_pool3d avg_pool_backward lp_pool1d lp_pool2d lp_pool3d max_pool1d max_pool2d max_pool3d max_pool_backward max_unpool1d "
             "max_unpool2d max_unpool3d pool_gather pool_scatter",
-        "recurrent": "recurrent_layer",
+        "recurrent": "recurrent_cell recurrent_layer",
         "resampling": "_resample _resample_area2d _resample_area3d _resample_bicubic2d _resample_bicubic_aa2d _resample_bilinear2d _resample_bilinear_aa2d "
             "_resample_linear1d _resample_nearest1d _resample_nearest2d _resample_nearest3d _resample_nearest_exact1d _resample_nearest_exact2d "
             "_resample_nearest_exact3d _resample_trilinear3d interpolate resample_backward upsample upsample_bilinear upsample_nearest",

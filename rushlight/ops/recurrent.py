@@ -1,7 +1,7 @@
-"""One recurrent layer in one direction over a whole sequence, made of one step function for each mode.
+"""One recurrent layer in one direction over a whole sequence, made of one step function for each mode; one step alone.
 
 In compiled code a layer is one node, which `kernels/recurrent.py` runs as one native loop.  rushlight/recurrent.py calls
-`recurrent_layer` for each layer and direction, the cells of nn/rnn_cells.py the steps.
+`recurrent_layer` for each layer and direction, nn/rnn_cells.py calls `recurrent_cell`.
 """
 from .activation import relu, sigmoid
 from .contraction import mm
@@ -53,6 +53,13 @@ def project(mode, input, weight, bias, recurrent_bias):
     if bias is None or recurrent_bias is None or mode == "GRU":
         return linear(input, weight, bias), recurrent_bias
     return linear(input, weight, bias + recurrent_bias), None
+
+
+@composite("")
+def recurrent_cell(mode, input, state, weight_ih, weight_hh, bias_ih=None, bias_hh=None):
+    """One step: (N, I) and a tuple of states (N, H) -> the new states."""
+    projected, bias = project(mode, input, weight_ih, bias_ih, bias_hh)
+    return recurrent_step(mode, projected, state, weight_hh.t(), bias, None)
 
 
 @composite("")

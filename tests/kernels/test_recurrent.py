@@ -125,6 +125,35 @@ def test_layers(name):
         assert torch.allclose(a, b, atol=1e-5) and torch.allclose(a.grad, b.grad, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_cells_are_native_in_a_step(kind):
+    torch.manual_seed(0)
+    one = getattr(torch.nn, kind)(3, 5)
+    two = copy.deepcopy(one)
+    x = torch.randn(4, 2, 3)
+
+    def step(cell, opt):
+        def run(x):
+            opt.zero_grad()
+            state = None
+            for at in x:
+                state = cell(at, state)
+            loss = (state[0] if kind == "LSTMCell" else state).sin().sum()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return run
+
+    plain, native = (step(cell, torch.optim.SGD(cell.parameters(), lr=0.1)) for cell in (one, two))
+    native = torch.compile(native)
+    for _ in range(3):
+        assert torch.allclose(plain(x), native(x), atol=1e-5)
+    for a, b in zip(one.parameters(), two.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+    (entry,) = native._rushlight_compiled.start.entries[-1:]
+    assert not [s for s in entry.run.__globals__["graph"].lowered.native.stages.steps if "python" in s.note]
+
+
 def test_only_the_last_state_is_used():
     layer, x = torch.nn.GRU(3, 4), torch.randn(5, 2, 3)
     again = copy.deepcopy(layer)
