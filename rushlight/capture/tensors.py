@@ -600,7 +600,7 @@ def unwrap(value: Any, seen: list, tracer: Any) -> Any:
     if kind is tuple or kind is list:
         return kind(unwrap(item, seen, tracer) for item in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*(unwrap(item, seen, tracer) for item in value))
+        return tuple.__new__(kind, [unwrap(item, seen, tracer) for item in value])
     if kind is dict:
         return {key: unwrap(item, seen, tracer) for key, item in value.items()}
     if kind is slice:

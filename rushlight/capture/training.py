@@ -171,6 +171,24 @@ def forget_gradients(self: Any, params: Any) -> None:
         self.set_tensor_attribute(param, "grad", None)
 
 
+def zero_gradients(self: Any, params: Any) -> bool:
+    """Fill gradients with zeros in place; False where one has a history, before anything is recorded."""
+    found = []
+    for param in params:
+        param = self.value(param)
+        if type(param) is not Traced:
+            return False
+        gradient = self.value(self.tensor_attribute(param, "grad"))
+        if gradient is not None:
+            if type(gradient) is not Traced or gradient.stand_in._requires_grad:
+                return False
+            found.append(gradient)
+    with modes.no_grad():
+        for gradient in found:
+            self.call_op(Tensor.zero_, (gradient,), {})
+    return True
+
+
 def layout_of(tensor: Tensor) -> tuple:
     array = tensor._array
     return array.shape, array.dtype
@@ -259,7 +277,7 @@ def optimizer_zero_grad(self: Any, args: tuple, kwargs: dict) -> Any:
     to_none = self.value(kwargs.get("set_to_none", args[1] if len(args) > 1 else True))
     optimizer = self.value(args[0])
     if to_none is not True:
-        return self.follow(Optimizer.zero_grad, args, kwargs)
+        return None if zero_gradients(self, optimizer_params(self, optimizer)) else self.follow(Optimizer.zero_grad, args, kwargs)
     return forget_gradients(self, optimizer_params(self, optimizer))
 
 
@@ -267,7 +285,8 @@ def module_zero_grad(self: Any, args: tuple, kwargs: dict) -> Any:
     """As an optimizer's."""
     to_none = self.value(kwargs.get("set_to_none", args[1] if len(args) > 1 else True))
     if to_none is not True:
-        return self.follow(Module.zero_grad, args, kwargs)
+        done = zero_gradients(self, self.follow(list_parameters, args[:1], {}))
+        return None if done else self.follow(Module.zero_grad, args, kwargs)
     return forget_gradients(self, self.follow(list_parameters, args[:1], {}))
 
 

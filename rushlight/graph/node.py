@@ -38,7 +38,7 @@ def map_nodes(value: Any, function: Callable) -> Any:
     if kind is slice:
         return slice(*[map_nodes(item, function) for item in (value.start, value.stop, value.step)])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return kind(*[map_nodes(item, function) for item in value])
+        return tuple.__new__(kind, [map_nodes(item, function) for item in value])
     return value
 
 

@@ -50,7 +50,7 @@ class Recorder:
         if isinstance(value, SIMPLE) or isinstance(value, Node):
             return value
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return kind(*(self.create_arg(item) for item in value))
+            return tuple.__new__(kind, [self.create_arg(item) for item in value])
         if isinstance(value, (tuple, list)):
             return kind([self.create_arg(item) for item in value]) if kind in (tuple, list) else [self.create_arg(item) for item in value]
         if isinstance(value, dict):

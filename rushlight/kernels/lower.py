@@ -51,9 +51,11 @@ OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", oper
              operator.pow: "pow", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
              operator.eq: "eq", operator.ne: "ne", operator.and_: "bitwise_and", operator.or_: "bitwise_or",
              operator.xor: "bitwise_xor", operator.invert: "bitwise_not", operator.getitem: "getitem", operator.abs: "abs",
-             operator.matmul: "matmul", abs: "abs", math.sqrt: "sqrt"}
+             operator.matmul: "matmul", abs: "abs"}
+FUNCTIONS = {getattr(math, name): name for name in "sqrt exp log tanh atan cos sin tan".split()}
+OPERATORS.update(FUNCTIONS)
 # Arithmetic on Python's numbers that gives floats.
-FLOATING = frozenset({operator.truediv, operator.pow, math.sqrt})
+FLOATING = frozenset({operator.truediv, operator.pow, *FUNCTIONS})
 LOGS = frozenset(filter(None, os.environ.get("RUSHLIGHT_LOGS", "").replace(" ", "").split(",")))
 log = logging.getLogger("rushlight.kernels")
 

@@ -212,18 +212,23 @@ def getitem_direct(make: Maker, input: Any, key: Any) -> Any:
     if isinstance(input, tuple):
         return input[key]
     keys = key if isinstance(key, tuple) else (key,)
-    arrays = [k for k in keys if type(k) is Symbol]
-    if arrays:
-        if len(arrays) > 1 or any_slice(keys):
-            raise Unsupported("indexing by several tensors")
-        return apply(make, "_index", input, [k if type(k) is Symbol else None for k in keys])
-    keys = keys if Ellipsis in keys else (*keys, Ellipsis)
-    return apply(make, "_slice_index", input, keys)
-
-
-def any_slice(keys: tuple) -> bool:
-    """True if a key beside an index tensor is more than `:`."""
-    return builtins.any(type(k) is not Symbol and not (type(k) is slice and k == slice(None)) for k in keys)
+    if not builtins.any(type(k) is Symbol for k in keys):
+        return apply(make, "_slice_index", input, keys if Ellipsis in keys else (*keys, Ellipsis))
+    # Ints, slices and None first, then the tensors in the dims that are left, as PyTorch does.
+    if Ellipsis not in [k for k in keys if type(k) is not Symbol]:
+        keys = (*keys, Ellipsis)
+    basic = tuple(slice(None) if type(k) is Symbol else k for k in keys)
+    indices: list[Any] = []
+    for k in keys:
+        if k is Ellipsis:
+            indices += [None] * (input.ndim - builtins.sum(k is not None and k is not Ellipsis for k in basic))
+        elif type(k) in (Symbol, slice) or k is None:
+            indices.append(k if type(k) is Symbol else None)
+    if builtins.any(k is not Ellipsis and k != slice(None) for k in basic):
+        input = apply(make, "_slice_index", input, basic)
+    while indices[-1] is None:
+        del indices[-1]
+    return apply(make, "_index", input, indices)
 
 
 def matmul_direct(make: Maker, a: Any, b: Any, out: None = None) -> Any:

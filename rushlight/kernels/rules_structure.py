@@ -1,9 +1,10 @@
 """Rules that move elements: joining, padding, indexing by arrays, and the gradients of views."""
 
 import builtins
+import math
 from typing import Any
 
-from .arrays import Array, External, Point, Reduce, Source, contiguous
+from .arrays import Array, External, Point, Reduce, Source, broadcast_shapes, contiguous
 from .make import Maker, Unsupported, bounds, unit
 from .rules import RULES, casting, copied, only, rule
 from .rules_view import flip, getitem, split, triangle, unbind
@@ -167,10 +168,51 @@ def gather(make: Maker, input: Array, dim: int, index: Array, *, sparse_grad: bo
 
 @rule("_index")
 def index(make: Maker, input: Array, indices: Any) -> Array:
+    first, tensors = indexed_dims(indices)
+    if len(tensors) == 1:
+        return take(make, input, tensors[0], first, wraps=True)
+    place, count = flat_place(make, input.shape[first:first + len(tensors)], tensors)
+    merged = make.reshape(input, (*input.shape[:first], count, *input.shape[first + len(tensors):]))
+    return take(make, merged, place, first)
+
+
+@rule("index_backward")
+def index_backward(make: Maker, input: Array, shape: Any, indices: Any) -> Array:
+    """Zeros of `shape` with the elements of `input` added where an index took them from."""
+    if input.dtype not in ("float32", "float64"):
+        raise Unsupported("a sum at places of another dtype")
+    first, tensors = indexed_dims(indices)
+    sizes, after = tuple(shape[first:first + len(tensors)]), tuple(shape[first + len(tensors):])
+    before = tuple(shape[:first])
+    place, count = flat_place(make, sizes, tensors)
+    rest = math.prod(before) * math.prod(after)
+    outer = make.permute(input, [*range(first, first + place.ndim), *range(first), *range(first + place.ndim, input.ndim)])
+    rows = make.external("add_rows", [make.reshape(outer, (place.size, rest)), make.reshape(place, (place.size,))], (count, rest), input.dtype)
+    parts = len(sizes) + len(before)
+    return make.permute(make.reshape(rows, (*sizes, *before, *after)),
+                        [*range(len(sizes), parts), *range(len(sizes)), *range(parts, parts + len(after))])
+
+
+def indexed_dims(indices: Any) -> tuple[int, list[Array]]:
+    """The first dim that an index tensor stands in, and the tensors of it and of the dims next to it."""
     places = [i for i, k in enumerate(indices) if k is not None]
-    if len(places) != 1:
-        raise Unsupported("indexing by several tensors")
-    return take(make, input, integers(indices[places[0]]), places[0], wraps=True)
+    if places != [*range(places[0], places[0] + len(places))]:
+        raise Unsupported("indexing by tensors that are apart")
+    return places[0], [integers(indices[i]) for i in places]
+
+
+def flat_place(make: Maker, sizes: Any, tensors: list[Array]) -> tuple[Array, Any]:
+    """Where index tensors (negative ones count from the end) point in their dims taken as one, and how long that is."""
+    place: Array | None = None
+    shape = broadcast_shapes(*[tensor.shape for tensor in tensors])
+    for tensor, size in zip(tensors, sizes):
+        at = make.cast(tensor, "int64")
+        negative = make.raw("lt", [at, make.number(0, "int64")], "bool")
+        at = make.raw("where", [negative, make.point("add", at, size), at], "int64")
+        at = make.raw("checked", [at, make.number(size, "int64")], "int64")
+        place = at if place is None else make.raw("add", [make.raw("mul", [place, make.number(size, "int64")], "int64"), at], "int64")
+    assert place is not None
+    return make.expand(place, shape), math.prod(sizes)
 
 
 @rule("_max_pick", "_min_pick")

@@ -5,6 +5,7 @@ proxies are handed to their type; in-place and `out=` forms are made from the pl
 functions only (ops/generate.py).  Read `general` first.
 """
 import numbers
+import operator
 
 import numpy as np
 
@@ -357,7 +358,7 @@ def result_type_of(name, fields):
     """The named tuple class of an op's result."""
     kind = RESULTS.get((name, fields))
     if kind is None:
-        getters = {field: property(lambda self, at=at: self[at]) for at, field in enumerate(fields)}
+        getters = {field: property(operator.itemgetter(at)) for at, field in enumerate(fields)}
         kind = RESULTS[name, fields] = type(name, (Result,), {"__slots__": (), "_fields": fields, "__module__": "torch.return_types",
                                                               "__match_args__": fields, "n_fields": len(fields), **getters})
     return kind

@@ -192,3 +192,39 @@ def test_functions_of_numbers_that_vary_are_not_fixed():
         f(torch.ones(2), two)
         assert one == two
     assert len(compiled._rushlight_compiled.graphs) <= 8
+
+
+@pytest.mark.parametrize("name", ["sqrt", "exp", "log", "tanh", "atan", "cos", "sin", "tan", "floor", "ceil"])
+def test_functions_of_numbers_fix_none(name):
+    function = getattr(math, name)
+    assert run(lambda x, n: (x * function(n), function(n), type(function(n))), [(torch.ones(2), n / 4 + 0.1) for n in range(12)]) <= 2
+
+
+def test_functions_of_numbers_where_they_end():
+    def half(x, n):
+        try:
+            return x * 2, math.sqrt(n), math.log(n)
+        except ValueError as error:
+            return x, str(error)
+    run(half, [(torch.ones(2), n) for n in (1.0, 2.0, 3.0, -1.0, -2.0, 0.0, 4.0)])
+
+    def wave(x, n):
+        return x, math.cos(n * n), math.floor(n)
+    calls = [(torch.ones(2), n) for n in (1.5, 2.5, 1e200)]
+    torch._dynamo.reset()
+    fast = torch.compile(wave)
+    for args in calls[:2]:
+        assert str(fast(*args)) == str(wave(*args))
+    with pytest.raises(ValueError, match="math domain error"):
+        fast(*calls[2])
+
+
+def test_membership_compares_with_each():
+    assert run(lambda x, n: x + (1 if n in (3, 8) else 2), [(torch.ones(2), n) for n in range(12)]) <= 5
+    assert run(lambda x, n: x + (1 if n in {3: 0, 8: 1} else 2), [(torch.ones(2), n) for n in range(12)]) <= 5
+    assert run(lambda x, n: x + (1 if n not in {3, 8} else 2), [(torch.ones(2), n) for n in range(12)]) <= 5
+
+
+def test_where_a_number_belongs():
+    import bisect
+    assert run(lambda x, n: x + bisect.bisect([3, 8], n) + bisect.bisect_left([3, 8], n), [(torch.ones(2), n) for n in range(14)]) <= 7

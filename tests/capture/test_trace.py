@@ -420,3 +420,12 @@ def test_what_is_handled_is_seen_by_native_code_and_keeps_its_lines():
                     assert type(one) is type(two)
                     assert [(e.name, e.lineno) for e in traceback.extract_tb(one.__traceback__)] == [
                         (e.name, e.lineno) for e in traceback.extract_tb(two.__traceback__)]
+
+
+@pytest.mark.parametrize("function", [lambda x: x.max(1).values * 2, lambda x: x.sort(1).indices + 1, lambda x: x.topk(2).values.sum()])
+def test_fields_of_named_results_are_read_in_the_graph(function):
+    fast, found = compiled(function)
+    x = torch.tensor([[1.0, 3.0, 2.0], [6.0, 4.0, 5.0]])
+    for _ in range(3):
+        assert torch.equal(fast(x), function(x))
+    assert len(found) == 1 and not fast._rushlight_compiled.plainly and fast._rushlight_compiled.made == 1

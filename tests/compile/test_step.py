@@ -561,3 +561,88 @@ def test_every_parameter_is_written_where_it_lies(name):
         assert torch.allclose(p.grad, q.grad, atol=1e-5)
     native = native_programs(run)[-1]
     assert len(native.outputs) == 1 + len(list(model.parameters()))  # the loss and the gradients: no copy of a parameter
+
+
+S = torch.optim.lr_scheduler
+SCHEDULES = {
+    "step": lambda o: S.StepLR(o, 10),
+    "multistep": lambda o: S.MultiStepLR(o, [5, 20]),
+    "exponential": lambda o: S.ExponentialLR(o, 0.99),
+    "constant": lambda o: S.ConstantLR(o),
+    "linear": lambda o: S.LinearLR(o),
+    "cosine": lambda o: S.CosineAnnealingLR(o, 1000),
+    "polynomial": lambda o: S.PolynomialLR(o, 100),
+    "restarts": lambda o: S.CosineAnnealingWarmRestarts(o, 15),
+    "one cycle": lambda o: S.OneCycleLR(o, 0.1, total_steps=1000),
+    "cyclic": lambda o: S.CyclicLR(o, 0.01, 0.1, step_size_up=20),
+    "lambda": lambda o: S.LambdaLR(o, lambda epoch: min(1.0, (epoch + 1) / 20)),
+    "chained": lambda o: S.ChainedScheduler([S.LinearLR(o), S.ExponentialLR(o, 0.9)]),
+    "sequential": lambda o: S.SequentialLR(o, [S.LinearLR(o, total_iters=10), S.CosineAnnealingLR(o, 100)], [10]),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_inside_a_step_compiles_for_its_branches_only(name):
+    def make(model):
+        opt = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        schedule = SCHEDULES[name](opt)
+
+        def step(x, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            opt.step()
+            schedule.step()
+            return loss.detach()
+        return step, opt, schedule
+    (plain, one, first), (wrapped, two, second) = make(net()), make(net())
+    run = torch.compile(wrapped)
+    x, y = data(1)[0]
+    for _ in range(40):
+        assert torch.allclose(plain(x, y), run(x, y), atol=1e-5)
+        assert one.param_groups[0]["lr"] == pytest.approx(two.param_groups[0]["lr"], rel=1e-12)
+        assert first.last_epoch == second.last_epoch if hasattr(first, "last_epoch") else True
+    assert len(run._rushlight_compiled.recompiles) <= 4
+
+
+I, J = torch.tensor([0, 2, 1, -1]), torch.tensor([1, -2, 0, 1])
+INDEXED = {
+    "one": lambda x: x[I], "in the middle": lambda x: x[:, I], "two": lambda x: x[I, J], "two later": lambda x: x[:, I, J],
+    "three": lambda x: x[I, J, J], "int before": lambda x: x[0, I], "int after": lambda x: x[I, 0], "slice before": lambda x: x[1:3, I],
+    "none": lambda x: x[None, I], "ellipsis": lambda x: x[..., J], "int apart": lambda x: x[0, :, J], "apart": lambda x: x[I, :, J],
+    "broadcast": lambda x: x[torch.tensor([[0], [1]]), I], "of one element": lambda x: x[0, I[1]], "range": lambda x: x[torch.arange(4), J, 0],
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_gradients_of_elements_at_index_tensors(name):
+    def make(w):
+        def step():
+            w.grad = None
+            picked = INDEXED[name](w * 2)
+            loss = (picked * picked.detach().cos()).sum() + (picked * torch.arange(picked.numel()).reshape(picked.shape)).sum()
+            loss.backward()
+            return loss.detach(), picked.detach()
+        return step
+    torch.manual_seed(0)
+    one = torch.randn(4, 3, 3, requires_grad=True)
+    two = one.detach().clone().requires_grad_()
+    plain, run = make(one), torch.compile(make(two))
+    for _ in range(2):
+        for a, b in zip(plain(), run()):
+            assert torch.allclose(a, b)
+        assert torch.allclose(one.grad, two.grad, atol=1e-6)
+    assert is_native(run)
+
+
+def test_an_index_out_of_range_in_a_step_is_the_ops_error():
+    def step(x, at):
+        x.grad = None
+        loss = (x * 2)[at, at].sum()
+        loss.backward()
+        return loss.detach()
+    run, x = torch.compile(step), torch.ones(3, 3, requires_grad=True)
+    assert run(x, torch.tensor([0, 1])) == 4
+    for bad in (3, -4, 100):
+        with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0 with size 3"):
+            run(x, torch.tensor([0, bad]))
