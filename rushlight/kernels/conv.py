@@ -1,4 +1,5 @@
-"""Convolutions over the matrix product's microkernel: panels of the unfolded input are packed on the fly, never stored whole.
+"""Convolutions.  With enough output channels they run unfolded (direct.py); where a group has few, as the matrix product's
+microkernel over panels of the unfolded input, packed on the fly and never stored whole.
 
 `External("convolution")` makes out[n, o, ...] from an input and a weight with groups, strides and dilation in 1 to 3 spatial
 dims; the input is first copied into a padded (and, for transposed convolutions, spread) buffer where that is needed.
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import scalars
 from .arrays import External, Source, contiguous
-from .direct import Direct, blocking
+from .direct import Direct, DirectWeight
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
 from .matmul import I64, POINTER, Operand, Product, Shape, choose, placed, transposed_square
@@ -393,22 +394,18 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     weights = Operand(1, 0, ((g.groups, g.outputs * k),), k, 1)
     packed = len(buffers)
     buffers.append(f"{name}_weight")
-    cut = blocking(g.outputs, g.inputs, g.taps, g.result, lanes, registers) if 2 * g.outputs > lanes else None
-    shape = blocked(g.groups, g.outputs, g.points, k, lanes, bits) if cut is None else Shape(
-        g.groups, g.points, g.outputs, k, 1, lanes, cut.vectors, 1, 1, True, True)
+    direct = Direct(module, name, writer.element, writer.size, g, lanes, registers) if 2 * g.outputs > lanes else None
+    shape = blocked(g.groups, g.outputs, g.points, k, lanes, bits) if direct is None else Shape(
+        g.groups, g.points, g.outputs, k, 1, lanes, direct.vectors, 1, 1, True, True)
     product = Product(module, name, array.dtype, shape, weights, weights, Operand(2, 0, (), g.points, 1))
     product.frame = writer.frame
-    wide = shape.rows if cut is None else cut.width
+    wide = shape.rows if direct is None else direct.width
     panels = g.groups * ceil_div(g.outputs, wide)
     scratch.append((f"{name}_weight", panels * wide * k * writer.size))
     product.pack("weight", weights, 1, k, g.outputs, wide, packed)
     steps.append((f"{name}_pack_weight", panels, panels * wide * k))
-    if cut is None:
-        function, items = writer.forward(product, source, packed, 2)
-        steps.append((function, items, items * shape.width * k * g.outputs // 4))
-    else:
-        function, items = Direct(module, name, writer.element, writer.size, g, cut).forward(writer.frame, source, packed, 2)
-        steps.append((function, items, g.batch * g.groups * g.points * k * g.outputs // 4))
+    function, items = direct.forward(writer.frame, source, packed, 2) if direct else writer.forward(product, source, packed, 2)
+    steps.append((function, items, g.batch * g.groups * g.points * k * g.outputs // 4))
     return finished(name, buffers, scratch, steps)
 
 
@@ -418,21 +415,24 @@ def emit_weight_gradient(module: Module, name: str, array: External, sources: li
     p = Parameters(*rest)
     g = geometry(input, kernel, grad.shape[1], p)._replace(result=grad.shape[2:])
     writer = Convolution(module, name, array.dtype, g, 4 + needs_copy(input, p))
-    lanes = bits // (8 * scalars.SIZE[array.dtype])
-    shape = blocked(g.batch * g.groups, g.outputs, g.inputs * g.taps, g.points, lanes, bits)
+    lanes, registers = bits // (8 * scalars.SIZE[array.dtype]), 32 if bits == 512 else 16
     buffers, scratch, steps = [input.buffer, placed(grad), out], [], []
     source = prepare(writer, name, input, p, buffers, scratch, steps)
     side = Operand(1, 0, ((g.batch * g.groups, g.outputs * g.points),), g.points, 1)
+    direct = DirectWeight(module, name, writer.element, writer.size, g, lanes, registers) if 2 * g.outputs > lanes else None
+    shape = blocked(g.batch * g.groups, g.outputs, g.inputs * g.taps, g.points, lanes, bits) if direct is None else Shape(
+        g.batch * g.groups, g.inputs * g.taps, g.outputs, g.points, 1, lanes, direct.vectors, 1, 1, True, True)
     product = Product(module, name, array.dtype, shape, side, side, Operand(2, 0, (), g.inputs * g.taps, 1))
     product.frame = writer.frame
     packed = len(buffers)
     buffers.append(f"{name}_grad")
-    panels = g.batch * g.groups * shape.row_tiles
-    scratch.append((f"{name}_grad", panels * shape.rows * g.points * writer.size))
-    product.pack("a", side, 1, g.points, g.outputs, shape.rows, packed)
-    steps.append((f"{name}_pack_a", panels, panels * shape.rows * g.points))
-    function, items = writer.weight_gradient(product, source, packed, 2)
-    steps.append((function, items, items * g.points * g.batch * g.outputs))
+    wide = shape.rows if direct is None else direct.width
+    panels = g.batch * g.groups * ceil_div(g.outputs, wide)
+    scratch.append((f"{name}_grad", panels * wide * g.points * writer.size))
+    product.pack("grad", side, 1, g.points, g.outputs, wide, packed)
+    steps.append((f"{name}_pack_grad", panels, panels * wide * g.points))
+    function, items = direct.gradient(writer.frame, source, packed, 2) if direct else writer.weight_gradient(product, source, packed, 2)
+    steps.append((function, items, g.batch * g.groups * g.points * g.inputs * g.taps * g.outputs))
     emitted = finished(name, buffers, scratch, steps)
     emitted.steps[-1].grain = 1
     return emitted
