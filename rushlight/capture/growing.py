@@ -10,6 +10,7 @@ import collections
 from typing import Any
 
 from ..tensor import Tensor
+from .dict_turns import KEYS, DictTurns
 from .effects import Effects
 from .loading import Pending
 from .machine import NULL
@@ -18,7 +19,7 @@ from .sources import iterator_container, peek
 
 ADDS: dict[tuple[type, str], int] = {(list, "append"): 1, (list, "extend"): 1, (collections.deque, "append"): 1, (set, "add"): 1, (dict, "__setitem__"): 2}
 TABLES = (list, tuple, dict)
-PEEKED = (type(iter([])), type(iter(())), type(iter(range(0))))
+PEEKED = (type(iter([])), type(iter(())), type(iter(range(0))), DictTurns)
 
 
 class Deferred:
@@ -202,10 +203,16 @@ class Growing(Effects):
         if not (type(iterator) in PEEKED and self.resumed and self.lazy and self.is_from_before(iterator)) or id(iterator) in self.moving or (
                 id(iterator) in self.ahead):
             return super().next(iterator)
+        turns = type(iterator) is DictTurns
         container = iterator_container(iterator)
-        if id(container) in self.known or id(container) in self.notes:  # what the piece changes may be the next item
+        keys = turns and iterator.what == KEYS and id(container) in self.known and len(self.known[id(container)].value) == iterator.size
+        if (id(container) in self.known and not keys) or id(container) in self.notes:  # what the piece changes may be the next item
             return super().next(iterator)
         source: Any = self.source_of(iterator)
+        if turns:
+            if not iterator.whole():
+                return super().next(iterator)
+            self.guards.add("iterator", source, "{v}.whole()", words=f"the dict of {source.name} has the size that it had")
         if not iterator.__length_hint__():
             self.guards.add("iterator", source, "not {v}.__length_hint__()", words=f"{source.name} is at its end")
             raise StopIteration

@@ -189,6 +189,9 @@ class Machine:
             else:
                 try:
                     if not self.unwind(frame, error):
+                        frame.fast.clear()  # what is left may hold the exception, whose traceback holds this frame
+                        frame.stack.clear()
+                        frame.saved = []
                         raise error
                 finally:
                     error = None  # its traceback holds this frame
@@ -199,9 +202,9 @@ class Machine:
     def leave(self, frame: Frame, ins: Any, signal: BaseException) -> None:
         """Called when a signal passes through a frame."""
 
-    def unwind(self, frame: Frame, error: BaseException) -> bool:
-        """Go to the handler of the frame's current instruction; False if there is none."""
-        if adds_line(frame.program.instructions[frame.pc], error, self.handled):
+    def unwind(self, frame: Frame, error: BaseException, added: bool = False) -> bool:
+        """Go to the handler of the frame's current instruction; False if there is none.  `added`: its traceback has the line."""
+        if not added and adds_line(frame.program.instructions[frame.pc], error, self.handled):
             self.add_line(frame, error)
         if self.handled is not None:
             set_context(error, self.handled)

@@ -13,6 +13,7 @@ from typing import Any
 from ..tensor import Tensor
 from . import equivalents
 from .attributes import Attributes
+from .dict_turns import DictTurns
 from .kinds import (
     ABSENT,
     BINARY_METHODS,
@@ -313,6 +314,8 @@ class Operations(Attributes):
             if self.is_from_before(iterator) and id(iterator) not in self.moving:
                 raise Break("Iterator from outside", f"a {type(iterator).__name__} made before the call")
             return next(iterator)
+        if type(iterator) is DictTurns:
+            raise Break("Iterator from outside", "a loop over a dict, cut by a break")
         method = self.method_of(iterator, "__next__")
         if method is not None:
             self.class_guard(type(iterator), "__next__")

@@ -17,6 +17,8 @@ import numpy as np
 from ..core.size import Size
 from ..tensor import Tensor
 from .attributes import BUILTIN_METHOD
+from .dict_turns import KINDS as TURNS
+from .dict_turns import DictTurns, taken_apart
 from .growing import Deferred
 from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
 from .lines import lines_of, with_lines
@@ -69,7 +71,7 @@ class Rebuild:
         self.tracer = tracer
         self.text = Text({"make_error": make_error, "set_slot": set_slot, "drop_slot": drop_slot, "make_iterator": make_iterator,
                           "make_function": make_function, "Cell": CellType, "MethodType": MethodType, "new": OBJECT_NEW,
-                          "make_generator": make_generator, "with_lines": with_lines})
+                          "make_generator": make_generator, "with_lines": with_lines, "DictTurns": DictTurns})
         self.lines = self.text.lines
         self.effects: list[str] = []
         self.late: list[str] = []  # statements behind the effects
@@ -266,6 +268,9 @@ class Rebuild:
                                 f"{value.state!r}, {self.name(value.handled)})")
 
     def iterator(self, value: Any, kind: type) -> str:
+        if kind in TURNS and (parts := taken_apart(value)) is not None:
+            owner, what, keys = parts
+            return self.bind(value, f"DictTurns({self.name(owner)}, {what}, {self.name(keys)}, {len(owner)})")
         try:
             function, args, *state = value.__reduce__()
         except TypeError:

@@ -6,6 +6,8 @@ attribute, item, cell or default.  Sources are interned per trace, so they compa
 
 from typing import Any
 
+from .dict_turns import DictTurns
+
 
 class Source:
     """One step of a path. `kind` says how `key` leads from `base` to the value."""
@@ -153,16 +155,18 @@ def iterator_place(iterator: Any) -> Any:
 
 
 def iterator_container(iterator: Any) -> Any:
-    return iterator.__reduce__()[1][0]
+    return iterator.owner if type(iterator) is DictTurns else iterator.__reduce__()[1][0]
 
 
 def peek(iterator: Any) -> Any:
-    """The item that a list, tuple or range iterator gives next.
+    """The item that an iterator over a list, tuple, range or dict gives next.
 
     >>> items = iter([1, 2])
     >>> peek(items), next(items)
     (1, 1)
     """
+    if type(iterator) is DictTurns:
+        return iterator.peek()
     state = iterator.__reduce__()
     return state[1][0][state[2] or 0 if len(state) > 2 else 0]
 

@@ -380,13 +380,15 @@ class Tensors(Calls):
                 return known
             return self.trace_of(node, result)
         if isinstance(result, (tuple, list)):
-            items = []
+            items, outlines = [], []
             for at, item in enumerate(result):
+                part = None
                 if contains_tensor(item):
                     part = self.graph.call_function(operator.getitem, (node, at))
-                    items.append(self.wrap_result(part, item))
-                else:
-                    items.append(item)
+                    item = self.wrap_result(part, item)
+                items.append(item)
+                outlines.append(item if part is None else part.meta.get("val"))
+            node.meta["val"] = tuple(outlines)
             return tuple.__new__(type(result), items) if isinstance(result, tuple) else items
         if isinstance(result, dict):
             return {key: self.wrap_result(self.graph.call_function(operator.getitem, (node, key)), item) for key, item in result.items()}

@@ -28,7 +28,7 @@ from .loading import Fleeting, Pending, Uncapturable
 from .machine import BINARY, NULL, Break, BreakReport, Frame, Generator, Restart
 from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
-from .rebuild import Cycle, Rebuild
+from .rebuild import Rebuild
 from .shapes import MATH, Held
 from .sources import LOADERS, Source
 from .tensors import MODES, changes, present_modes, set_mode
@@ -107,7 +107,7 @@ class Tracer(Growing):
                     try:
                         raised, error = error, None
                         try:
-                            if not self.unwind(frame, raised):
+                            if not self.unwind(frame, raised, added=not at):
                                 raise raised
                         finally:
                             raised = None  # its traceback holds this frame
@@ -187,14 +187,16 @@ class Tracer(Growing):
             frame.stack = frame.saved
         signal.frames.append(frame)
 
-    def unwind(self, frame: Frame, error: BaseException) -> bool:
-        handled = super().unwind(frame, error)
+    def unwind(self, frame: Frame, error: BaseException, added: bool = False) -> bool:
+        handled = super().unwind(frame, error, added)
         if handled:
             error.__traceback__ = without_ours(error.__traceback__)  # which would hold all frames up to the caller's
         return handled
 
     def traceback_of(self, error: BaseException) -> Any:
         source = self.source_of(error)
+        if source is not None and id(error) in self.trails:  # it has its new lines after the piece
+            raise Break("Traceback", "an exception from before went through here")
         return error.__traceback__ if source is None else self.ask(self.sources.step("attr", source, "__traceback__"), error.__traceback__)
 
     def add_line(self, frame: Frame, error: BaseException) -> None:
@@ -316,11 +318,13 @@ def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | N
     finally:
         if signal is not None:
             let_go(signal)
+        signal = raised = None  # their tracebacks hold this frame, and so all frames up to the caller's
 
 
 def let_go(signal: Break) -> Break:
     """The break without what it holds of the user's frames."""
     signal.frames.clear()
+    signal.__context__ = signal.__cause__ = None
     return signal.with_traceback(None)
 
 
@@ -349,7 +353,9 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     try:
         tail = write_tail(tracer, rebuild, point, signal, value, raised)
         rebuild.write_effects()
-    except (Cycle, KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
+    except Uncapturable:
+        raise
+    except Exception as error:  # from the objects that are taken apart, which the program must not see
         raise Uncapturable(f"{type(error).__name__}: {error}") from error
     text = rebuild.text
     before, after = tracer.event_lines(rebuild)
@@ -399,18 +405,25 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
 def slim(module: GraphModule) -> None:
     """Let the graph's nodes forget the values of their stand-ins; shape, dtype, requires_grad and what shares memory stay."""
     roots: dict[int, np.ndarray] = {}
+
+    def slimmed(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(slimmed, value))
+        if not isinstance(value, Tensor):
+            return value
+        kept = new(type(value))
+        base = value._array
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        root = roots.setdefault(id(base), np.zeros(16, np.uint8))
+        kept._array = np.broadcast_to(root[:value._array.itemsize].view(value._array.dtype).reshape(()), value._array.shape)
+        kept._dtype, kept._requires_grad = value._dtype, value._requires_grad
+        kept._node = kept._grad = kept._meta = kept._shape = None
+        return kept
+
     for node in module.graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, Tensor):
-            kept = new(type(value))
-            base = value._array
-            while isinstance(base.base, np.ndarray):
-                base = base.base
-            root = roots.setdefault(id(base), np.zeros(16, np.uint8))
-            kept._array = np.broadcast_to(root[:value._array.itemsize].view(value._array.dtype).reshape(()), value._array.shape)
-            kept._dtype, kept._requires_grad = value._dtype, value._requires_grad
-            kept._node = kept._grad = kept._meta = kept._shape = None
-            node.meta["val"] = kept
+        if "val" in node.meta:
+            node.meta["val"] = slimmed(node.meta["val"])
 
 
 def guard_names() -> dict:
@@ -484,7 +497,7 @@ def write_break(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break) -
     run = f"r = {call}"
     if caught:
         # `r` is the exception here: it is delivered at the instruction that raised it.
-        failure = ["r = caught_error", f"return {resume(base, inner.pc, error=True)}"]
+        failure = [f"r = with_lines(caught_error, {rebuild.text.const((inner.where,))})", f"return {resume(base, inner.pc, error=True)}"]
     else:
         failure = [f"raise_at(caught_error, {rebuild.text.const(tuple(frame.where for frame in frames))})"]
     lines += ["try:", f" {run}", "except BaseException as caught_error:", *(f" {line}" for line in failure)]

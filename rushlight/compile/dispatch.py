@@ -344,7 +344,7 @@ class Compiled:
                 if error is not None:
                     raised, error = error, None
                     try:
-                        if not machine.unwind(frame, raised):
+                        if not machine.unwind(frame, raised, added=not waiting):
                             raise raised
                     finally:
                         raised = None

@@ -12,9 +12,11 @@ from numpy.lib.array_utils import byte_bounds
 from ..graph import Node
 
 
-def traced(node: Node) -> np.ndarray | None:
-    array = getattr(node.meta.get("val", node.meta.get("example_value")), "_array", None)
-    return array if type(array) is np.ndarray and array.size else None
+def traced(node: Node) -> list[np.ndarray]:
+    """The arrays of a node's value as traced: one, or those of its items (`chunk`, `unbind`)."""
+    value = node.meta.get("val", node.meta.get("example_value"))
+    arrays = [getattr(item, "_array", None) for item in (value if isinstance(value, (tuple, list)) else (value,))]
+    return [array for array in arrays if type(array) is np.ndarray and array.size]
 
 
 def overlapping(nodes: list[Node], others: Sequence[Node] = ()) -> set[Node]:
@@ -24,8 +26,8 @@ def overlapping(nodes: list[Node], others: Sequence[Node] = ()) -> set[Node]:
     set()
     """
     chosen = set(nodes)
-    spans = sorted(((*byte_bounds(array), at, node) for at, node in enumerate(dict.fromkeys([*nodes, *others]))
-                    if (array := traced(node)) is not None), key=lambda span: span[:3])
+    spans = sorted(((*byte_bounds(array), at, node) for at, node in enumerate(dict.fromkeys([*nodes, *others])) for array in traced(node)),
+                   key=lambda span: span[:3])
     found: set[Node] = set()
     reach, group = 0, []
     for low, high, _, node in spans:
@@ -39,8 +41,7 @@ def overlapping(nodes: list[Node], others: Sequence[Node] = ()) -> set[Node]:
 
 
 def shares(first: Node, second: Node) -> bool:
-    one, two = traced(first), traced(second)
-    return one is not None and two is not None and np.may_share_memory(one, two)
+    return any(np.may_share_memory(one, two) for one in traced(first) for two in traced(second))
 
 
 def results(graph: Any) -> list[Node]:

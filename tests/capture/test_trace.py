@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import gc
 import traceback
 
 import pytest
@@ -429,3 +430,57 @@ def test_fields_of_named_results_are_read_in_the_graph(function):
     for _ in range(3):
         assert torch.equal(fast(x), function(x))
     assert len(found) == 1 and not fast._rushlight_compiled.plainly and fast._rushlight_compiled.made == 1
+
+
+def test_a_context_manager_of_contextlib_keeps_the_lines_of_what_broke():
+    """Its `__exit__` sets the traceback that it was given, which must have the line by then."""
+    @contextlib.contextmanager
+    def managed(log):
+        try:
+            yield
+        finally:
+            log.append("left")
+
+    def f(x, log):
+        with managed(log):
+            return x.numpy()
+
+    with torch._dynamo.config.patch(break_in_loops=True):
+        fast, log = torch.compile(f, backend="eager"), []
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="Can't call numpy") as caught:
+                fast(torch.ones(2, requires_grad=True), log)
+            assert [e.lineno for e in traceback.extract_tb(caught.value.__traceback__) if e.name == "f"] == [f.__code__.co_firstlineno + 2]
+    assert log == ["left"] * 3
+
+
+class Fallback:
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+def test_nothing_holds_what_a_translation_saw_when_the_call_is_over():
+    """An exception inside, whose traceback holds frames, is no reason: a generator left in its `try` ends with the call."""
+    def produce(log):
+        try:
+            yield 1
+        finally:
+            log.append("done")
+
+    def f(x, thing, log):
+        going = produce(log)
+        y = x * next(going)
+        if hasattr(thing, "extra"):
+            y = y + 1
+        torch._dynamo.graph_break()
+        return torch.sin(y)
+
+    gc.disable()
+    try:
+        log = []
+        fast = torch.compile(f, backend="eager")
+        for count in (1, 2, 3):
+            fast(X, Fallback(), log)
+            assert log == ["done"] * count
+    finally:
+        gc.enable()

@@ -42,9 +42,21 @@ def write_through_view(x):
     return z, y
 
 
+def parts_of_a_result(x):
+    y = x.sin()
+    first, second = y.chunk(2)
+    return second, y, first
+
+
+def unpacked(x):
+    y = x.sin() + 1
+    first, second = y
+    return second.view(1), y, first
+
+
 @pytest.mark.parametrize("gradient", [False, True])
 @pytest.mark.parametrize("function", [written_first, view_of_written, same_shape_view_of_written, view_of_result, two_views_of_one,
-                                      view_of_a_view, write_through_view], ids=lambda f: f.__name__)
+                                      view_of_a_view, write_through_view, parts_of_a_result, unpacked], ids=lambda f: f.__name__)
 def test_a_write_into_one_result_shows_in_the_others(function, gradient):
     found = []
     for run in (function, torch.compile(function)):
