@@ -36,6 +36,10 @@ def mark_static(t: Any, index: Any = None) -> None:
         t.__dict__.setdefault("_dynamo_static_indices", set()).add(at % t.dim())
 
 
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """Do nothing: compiled programs take the addresses of their inputs on each call."""
+
+
 def mark_unbacked(t: Tensor, index: Any, **options: Any) -> None:
     """As `mark_dynamic`."""
     mark_dynamic(t, index)

@@ -25,9 +25,13 @@ LEAF = TreeSpec(None, None, ())
 REGISTERED = {}  # type -> (flatten, unflatten)
 
 
-def register_pytree_node(kind, flatten, unflatten):
-    """Make a type a node: `flatten(x) -> (children, context)`, `unflatten(children, context) -> x`."""
-    REGISTERED[kind] = flatten, unflatten
+def register_pytree_node(cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None, from_dumpable_context=None,
+                         flatten_with_keys_fn=None):
+    """Make a type a node: `flatten_fn(x) -> (children, context)`, `unflatten_fn(children, context) -> x`.
+
+    What follows is PyTorch's, for writing specs to JSON and for naming places by keys, which is done here without them.
+    """
+    REGISTERED[cls] = flatten_fn, unflatten_fn
 
 
 def children_of(tree):

@@ -33,3 +33,15 @@ def test_own_types_can_be_registered():
 
 def test_equal_structure_means_equal_specs():
     assert pytree.tree_flatten([1, {"a": 2}])[1] == pytree.tree_flatten([3, {"a": 4}])[1] != pytree.tree_flatten([3, {"b": 4}])[1]
+
+
+def test_registration_takes_pytorchs_keywords():
+    pytree.register_pytree_node(Pair, lambda pair: ([pair.left, pair.right], None), lambda children, context: Pair(*children),
+                                serialized_type_name="tests.Pair", flatten_with_keys_fn=lambda pair: None)
+    leaves, spec = pytree.tree_flatten({"a": Pair(1, 2)})
+    assert leaves == [1, 2] and vars(pytree.tree_unflatten([3, 4], spec)["a"]) == {"left": 3, "right": 4}
+
+
+class Pair:
+    def __init__(self, left, right):
+        self.left, self.right = left, right
