@@ -40,7 +40,7 @@ COVERED = {
     "fx/passes/*.py": "fx/test_tracer.py",
     "graph/proxy.py": "fx/test_tracer.py",
     "graph/rewrite.py": "fx/test_tracer.py",
-    "_higher_order_ops.py": "export/test_build.py",
+    "_higher_order_ops/*.py": "export/test_build.py",
     "export/jit_*.py": "export/test_jit.py",
     "export/loader/*.py": "export/test_loader.py",
     "export/static_*.py": "export/test_static_graph.py",

@@ -8,10 +8,10 @@ import importlib
 from typing import Any
 
 NAMES = {"export": "build", "export_for_training": "build", "draft_export": "build", "register_dataclass": "build", "unflatten": "build",
-         "default_decompositions": "build", "Package": "archive", "to_c": "c_code", "ExportedProgram": "program", "Dim": "sizes", "dims": "sizes", "ShapesCollection": "sizes", "AdditionalInputs": "sizes", "ConstraintViolationError": "sizes",
-         "UserError": "sizes", "save": "archive", "load": "archive", "FormatError": "archive", "ExportGraphSignature": "signature",
-         "ExportBackwardSignature": "signature", "InputKind": "signature", "InputSpec": "signature", "OutputKind": "signature",
-         "OutputSpec": "signature", "TensorArgument": "signature", "ConstantArgument": "signature", "SymIntArgument": "signature"}
+         "default_decompositions": "build", "Package": "archive", "to_c": "c_code", "ExportedProgram": "program", "Dim": "dynamic_shapes", "dims": "dynamic_shapes", "ShapesCollection": "dynamic_shapes", "AdditionalInputs": "dynamic_shapes", "ConstraintViolationError": "dynamic_shapes",
+         "UserError": "dynamic_shapes", "UnflattenedModule": "module", "ModuleCallEntry": "program", "save": "archive", "load": "archive", "FormatError": "archive", "ExportGraphSignature": "graph_signature",
+         "ExportBackwardSignature": "graph_signature", "InputKind": "graph_signature", "InputSpec": "graph_signature", "OutputKind": "graph_signature",
+         "OutputSpec": "graph_signature", "TensorArgument": "graph_signature", "ConstantArgument": "graph_signature", "SymIntArgument": "graph_signature"}
 __all__ = ["Dim", "ExportedProgram", "FormatError", "UserError", "dims", "export", "load", "save"]
 
 

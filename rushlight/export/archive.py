@@ -19,12 +19,12 @@ from ..serialize.source import Source, shown
 from ..serialize.zip_read import Archive
 from ..serialize.zip_write import write_archive
 from ..tensor import Parameter, Tensor
-from .encode import QUALIFIED, Malformed, decode_program, encode_program, need
+from .encode import QUALIFIED, Malformed, decode_examples, decode_program, encode_program, need
+from .graph_signature import InputKind
 from .program import ExportedProgram
-from .signature import InputKind
 
-FORMAT, VERSION = "rushlight-export", [1, 0]
-PROGRAM, WEIGHTS, EXTRA = "program.json", "weights.safetensors", "extra/"
+FORMAT, VERSION = "rushlight-export", [1, 1]
+PROGRAM, WEIGHTS, EXAMPLES, EXTRA = "program.json", "weights.safetensors", "examples.safetensors", "extra/"
 NATIVE = re.compile(r"native/(machine\.json|[0-9a-f]{40}\.o)\Z")
 LARGEST = 64 << 20  # bytes of JSON
 DEEPEST = 200  # brackets open at once
@@ -72,6 +72,7 @@ def pack(programs: dict[str, Any], extra: dict) -> list[tuple]:
     tensors: dict[str, Tensor] = {}
     described: dict[str, dict] = {}
     aliases: dict[str, str] = {}
+    examples: dict[str, Tensor] = {}
     for program in programs.values():
         aliases.update(program.aliases)
         for table, prefix in ((program.state, "state."), (program._constants, "constant.")):
@@ -82,11 +83,15 @@ def pack(programs: dict[str, Any], extra: dict) -> list[tuple]:
                     tensors[key] = tensor.detach()
                     described[key] = {"requires_grad": bool(tensor.requires_grad), "parameter": isinstance(tensor, Parameter)}
     text = {"format": FORMAT, "version": VERSION, "tensors": described, "aliases": aliases,
-            "entries": {name: encode_program(program) for name, program in programs.items()}}
+            "entries": {name: encode_program(program, name, examples) for name, program in programs.items()}}
     weights = io.BytesIO()
     write_safetensors(tensors, weights, "export.save")
     raw = json.dumps(text, separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode("utf-8", "surrogatepass")
     records = [(PROGRAM, raw), (WEIGHTS, weights.getbuffer())]
+    if examples:
+        inputs = io.BytesIO()
+        write_safetensors(examples, inputs, "export.save")
+        records.append((EXAMPLES, inputs.getbuffer()))
     for name, content in sorted(extra.items()):
         records.append((EXTRA + name, content.encode() if isinstance(content, str) else content))
     return records
@@ -119,17 +124,14 @@ def read(source: Source, extra_files: dict | None, allowed: tuple = (), native: 
             raise source.error("a TorchScript file", "export the model with rushlight.export")
         raise source.error(f"expected the records {PROGRAM} and {WEIGHTS}, got {', '.join(map(shown, sorted(names)[:5])) or 'none'}",
                            "give a file that export.save wrote")
-    strange = [name for name in names if name not in (PROGRAM, WEIGHTS, *allowed) and not name.startswith(EXTRA) and not NATIVE.match(name)]
+    strange = [name for name in names if name not in (PROGRAM, WEIGHTS, EXAMPLES, *allowed) and not name.startswith(EXTRA) and not NATIVE.match(name)]
     if strange:
         raise source.error(f"unknown record '{shown(strange[0])}'", DAMAGED)
     value = parse(source, archive)
-    raw = archive.read(WEIGHTS)
-    file = io.BytesIO(raw)
-    file.name = f"{source.name}:{WEIGHTS}"
-    with Source(file) as inner:
-        tensors = read_safetensors(inner)
+    tensors = tensors_of(source, archive, WEIGHTS)
+    examples = tensors_of(source, archive, EXAMPLES) if EXAMPLES in names else {}
     try:
-        programs = build(value, tensors)
+        programs = build(value, tensors, examples)
     except Malformed as problem:
         raise source.error(f"{PROGRAM}: expected {problem}", DAMAGED) from None
     except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError, SyntaxError, OverflowError, RuntimeError) as problem:
@@ -147,6 +149,14 @@ def read(source: Source, extra_files: dict | None, allowed: tuple = (), native: 
     if list(programs) == ["forward"]:
         return programs["forward"]
     return Package(programs)
+
+
+def tensors_of(source: Source, archive: Archive, record: str) -> dict[str, Tensor]:
+    """The tensors of a record."""
+    file = io.BytesIO(archive.read(record))
+    file.name = f"{source.name}:{record}"
+    with Source(file) as inner:
+        return read_safetensors(inner)
 
 
 def adopt_native(source: Source, archive: Archive, programs: dict) -> None:
@@ -206,7 +216,7 @@ def whole(digits: str) -> int:
     return int(digits)
 
 
-def build(value: dict, raw: dict[str, Tensor]) -> dict[str, ExportedProgram]:
+def build(value: dict, raw: dict[str, Tensor], examples: dict[str, Tensor]) -> dict[str, ExportedProgram]:
     """The programs over one state."""
     described, aliases, entries = value.get("tensors"), value.get("aliases"), value.get("entries")
     need(type(described) is dict and set(described) == set(raw), "a description for every tensor")
@@ -233,7 +243,9 @@ def build(value: dict, raw: dict[str, Tensor]) -> dict[str, ExportedProgram]:
                 need(isinstance(state[spec.target], Parameter), f"a parameter {shown(spec.target)!r}")
         used = {spec.target for spec in signature.input_specs if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER)}
         mine = {key: tensor for key, tensor in state.items() if key in used}
-        programs[name] = ExportedProgram(module, signature, mine, constants, checks, out_spec,
+        given = decode_examples(item["examples"], examples) if "examples" in item else None
+        need(given is None or type(given) is tuple and len(given) == 2 and type(given[0]) is tuple and type(given[1]) is dict, "example inputs")
+        programs[name] = ExportedProgram(module, signature, mine, constants, checks, out_spec, given, modules=item.get("modules", []),
                                          names={alias: first for alias, first in aliases.items() if first in used})
     return programs
 

@@ -24,10 +24,20 @@ from ..ops import tensor as as_tensor
 from ..tensor import Parameter, Tensor
 from .archive import Package
 from .checks import Checks, Input, SizeSymbol
+from .dynamic_shapes import NUMBER, AdditionalInputs, Root, ShapesCollection, Sizes, UnsupportedInput, UserError
+from .graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
+from .module import UnflattenedModule
 from .program import ExportedProgram, check_true, switch_mode
 from .prove import prove
-from .signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument, TensorArgument
-from .sizes import AdditionalInputs, Root, ShapesCollection, Sizes, UnsupportedInput, UserError
 from .trace import ExportTracer, trace_module
 
 
@@ -157,8 +167,15 @@ def register_dataclass(cls: type, *, serialized_type_name: str | None = None) ->
 
 
 def unflatten(module: ExportedProgram, flat_args_adapter: Any = None) -> Any:
-    """The program's module, which has its parameters under their own modules."""
-    return module.module()
+    """The program as a module that has every module of the original, by its name.
+
+    >>> import rushlight as torch
+    >>> program = torch.export.export(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()), (torch.zeros(1, 2),))
+    >>> [name for name, _ in torch.export.unflatten(program).named_modules()]
+    ['', '0', '1']
+    """
+    program = module.__dict__.get("program", module)
+    return UnflattenedModule(program)
 
 
 def default_decompositions() -> dict:
@@ -239,7 +256,7 @@ class Builder:
         relations = prove(self, module)
         signature = ExportGraphSignature(specs, out_specs, mutated_placeholders(self.graph))
         return ExportedProgram(module, signature, self.state, self.constants, self.checks(relations), out_spec, (self.args, self.kwargs),
-                               self.aliases)
+                               self.aliases, [name for name, _ in self.mod.named_modules() if name])
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
@@ -294,6 +311,12 @@ class Builder:
                 self.inputs.append(Input(name, leaf._dtype, shape))
                 specs.append(InputSpec(InputKind.USER_INPUT, TensorArgument(node.name), None))
                 self.nodes[tracer.by_leaf[at].node] = node
+            elif (at, NUMBER) in self.sizes.uses and not getattr(self.sizes.uses[at, NUMBER].root, "static", False):
+                self.inputs.append(Input(name, value=leaf, number=self.size(at, NUMBER, leaf)))
+                specs.append(InputSpec(InputKind.USER_INPUT, SymIntArgument(node.name), None))
+                used = tracer.symbol_nodes.get(("source", id(tracer.by_number.get(at))))
+                if used is not None:
+                    self.nodes[used] = node
             else:
                 self.inputs.append(Input(name, value=leaf))
                 specs.append(InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, leaf), None))
@@ -352,6 +375,9 @@ class Builder:
                 names[root] = f"s{len(names)}"
                 symbols[names[root]] = SizeSymbol(names[root], root.name, root.min, root.max)
         for item in self.inputs:
+            if item.number is not None:
+                root, factor, offset = item.number
+                item.number = (names[final(root)], factor, offset) if final(root) in names else None
             if item.tensor:
                 item.shape = tuple(size if type(size) is int else (names[final(size[0])], *size[1:]) if final(size[0]) in names
                                    else size[1] * size[0].hint + size[2] for size in item.shape)

@@ -11,8 +11,8 @@ from ..kernels.make import Unsupported
 from ..kernels.standalone import Argument, Standalone, standalone
 from ..serialize.atomic import replace
 from .expand import expanded
+from .graph_signature import InputKind
 from .program import ExportedProgram, check_true, switch_mode
-from .signature import InputKind
 
 RESERVED = frozenset("auto break case char const continue default do double else enum extern float for goto if inline int long register restrict "
                      "return short signed sizeof static struct switch typedef union unsigned void volatile while main".split())
@@ -49,10 +49,12 @@ def to_c(ep: ExportedProgram, path: Any, *, name: str | None = None, args: tuple
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in RESERVED:
         raise ValueError(f"export.to_c: {name!r} is no name of a C function; give name=")
     if args is None and ep.example_inputs is None:
-        raise ValueError("export.to_c: a loaded program has no example inputs; give args=(...), which decide the sizes")
+        raise ValueError("export.to_c: this program has no example inputs; give args=(...), which decide the sizes")
     given, named = (args, kwargs or {}) if args is not None else ep.example_inputs
     leaves = ep.checks.bind(given, named)
     ep.checks.check(leaves)
+    if any(item.number is not None for item in ep.checks.inputs):
+        raise NotImplementedError("export.to_c: a free number among the inputs")
     state = ep.state_values()
     kinds = [spec.kind for spec in ep.graph_signature.input_specs]
     values = [*state, *[leaf.detach().contiguous() if hasattr(leaf, "detach") else leaf for leaf in leaves]]

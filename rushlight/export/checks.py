@@ -20,12 +20,24 @@ OPPOSITE = {"lt": "ge", "ge": "lt", "le": "gt", "gt": "le", "eq": "ne", "ne": "e
 
 
 class Input:
-    """One leaf of the inputs: a tensor (dtype and sizes) or a constant (its value)."""
+    """One leaf of the inputs: a tensor (dtype and sizes), a constant (its value), or a free number (as a size is: symbol, factor, offset)."""
 
-    __slots__ = ("name", "label", "dtype", "shape", "value", "tensor")
+    __slots__ = ("name", "label", "dtype", "shape", "value", "tensor", "number")
 
-    def __init__(self, name: str, dtype: Any = None, shape: tuple | None = None, value: Any = None):
+    def __init__(self, name: str, dtype: Any = None, shape: tuple | None = None, value: Any = None, number: tuple | None = None):
         self.name, self.label, self.dtype, self.shape, self.value, self.tensor = name, name, dtype, shape, value, shape is not None
+        self.number = number  # `value` is then the example's
+
+    @property
+    def sizes(self) -> tuple:
+        """What is free or fixed about it, in the order of dims."""
+        return (self.number,) if self.number is not None else self.shape or ()
+
+    def given(self, shape: tuple) -> str:
+        return f"{self.label} is {shape[0]}" if self.number is not None else f"{self.label} has size {list(shape)}"
+
+    def place(self, dim: int) -> str:
+        return self.label if self.number is not None else f"{self.label}.size()[{dim}]"
 
 
 class SizeSymbol:
@@ -80,9 +92,9 @@ class Checks:
             item.label = label
         self.places: dict[str, str] = {}  # symbol -> "x.size()[0]"
         for item in inputs:
-            for dim, size in enumerate(item.shape or ()):
+            for dim, size in enumerate(item.sizes):
                 if type(size) is tuple and size[1:] == (1, 0):
-                    self.places.setdefault(size[0], f"{item.label}.size()[{dim}]")
+                    self.places.setdefault(size[0], item.place(dim))
         for name in symbols:
             self.places.setdefault(name, symbols[name].label)
 
@@ -121,6 +133,15 @@ class Checks:
         sizes: dict[str, int] = {}
         derived = []
         for item, value in zip(self.inputs, leaves):
+            if item.number is not None:
+                if type(value) is not int:
+                    raise AssertionError(f"Guard failed: isinstance({item.label}, int): a {type(value).__name__} was given")
+                symbol, factor, offset = item.number
+                if symbol not in sizes and (factor, offset) == (1, 0):
+                    sizes[symbol] = value
+                    self.check_range(symbol, value, item, 0, (value,))
+                derived.append((item, 0, (value,), symbol, factor, offset))
+                continue
             if not item.tensor:
                 if type(value) is not type(item.value) or not (value == item.value or value != value and item.value != item.value):
                     raise AssertionError(f"Guard failed: {item.label} == {item.value!r}: it was fixed at export, and {value!r} was given")
@@ -148,15 +169,14 @@ class Checks:
             if known is None:
                 known, rest = divmod(shape[dim] - offset, factor)
                 if rest:
-                    raise AssertionError(f"Guard failed: {item.label}.size()[{dim}] % {factor} == {offset % factor}: {item.label} has size {list(shape)}")
+                    raise AssertionError(f"Guard failed: {item.place(dim)} % {factor} == {offset % factor}: {item.given(shape)}")
                 sizes[symbol] = known
                 self.check_range(symbol, known, item, dim, shape)
             if factor * known + offset != shape[dim]:
                 right = self.places[symbol]
                 right = right if factor == 1 else f"{factor} * {right}"
                 right += f" + {offset}" if offset > 0 else f" - {-offset}" if offset else ""
-                raise AssertionError(f"Guard failed: {item.label}.size()[{dim}] == {right}: {item.label} has size {list(shape)}, "
-                                     f"and {self.places[symbol]} is {known}")
+                raise AssertionError(f"Guard failed: {item.place(dim)} == {right}: {item.given(shape)}, and {self.places[symbol]} is {known}")
         for kind, left, right, answer in self.relations:
             try:
                 holds = bool(evaluate((kind, left, right), sizes)) is answer
@@ -170,10 +190,10 @@ class Checks:
     def check_range(self, symbol: str, value: int, item: Input, dim: int, shape: tuple) -> None:
         found = self.symbols[symbol]
         if not found.lower <= value <= found.upper:
-            _, factor, offset = item.shape[dim]
+            _, factor, offset = item.sizes[dim]
             low, high = factor * found.lower + offset, factor * found.upper + offset
             limit = f">= {low}" if value < found.lower else f"<= {high}"
-            raise AssertionError(f"Guard failed: {item.label}.size()[{dim}] {limit}: {item.label} has size {list(shape)}")
+            raise AssertionError(f"Guard failed: {item.place(dim)} {limit}: {item.given(shape)}")
 
     def text_of(self, sizes: dict) -> str:
         return ", ".join(f"{self.places[name]} = {value}" for name, value in sizes.items())

@@ -13,9 +13,9 @@ from ..capture.tensors import Traced
 from ..capture.trace import Tracer
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..graph import GraphModule, map_nodes
+from .graph_signature import InputKind
 from .module import ExportedModule
 from .program import MODES, switch_mode
-from .signature import InputKind
 
 
 def code_of(module: Any, program: Any) -> FunctionType:

@@ -15,7 +15,16 @@ from ..graph import Graph, GraphModule, Node
 from ..tensor import Tensor
 from . import targets
 from .checks import OPERATIONS, Checks, Input, SizeSymbol
-from .signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument, TensorArgument
+from .graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    SymIntArgument,
+    TensorArgument,
+)
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}\Z")
 QUALIFIED = re.compile(r"[^\x00-\x1f\"'\\/]{1,500}\Z")
@@ -233,16 +242,55 @@ class Type:
         self.shape, self.dtype = shape, dtype
 
 
+# -- example inputs ------------------------------------------------------------------------------------------------------
+
+
+def encode_examples(value: Any, tensors: dict[str, Tensor], prefix: str) -> Any:
+    """Example inputs as JSON; their tensors go into `tensors`, by number."""
+    if isinstance(value, Tensor):
+        name = f"{prefix}.{len(tensors)}"
+        tensors[name] = value.detach()
+        return {"tensor": name}
+    if type(value) in (list, tuple):
+        items = [encode_examples(item, tensors, prefix) for item in value]
+        return items if type(value) is list else {"tuple": items}
+    if isinstance(value, tuple):
+        return {"tuple": [encode_examples(item, tensors, prefix) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": [[encode(key), encode_examples(item, tensors, prefix)] for key, item in value.items()]}
+    return encode(value, "an example input")
+
+
+def decode_examples(value: Any, tensors: dict[str, Tensor], depth: int = 0) -> Any:
+    need(depth < 60, "example inputs nested too deep")
+    if type(value) is list:
+        return [decode_examples(item, tensors, depth + 1) for item in value]
+    if type(value) is dict and len(value) == 1:
+        (tag, body), = value.items()
+        if tag == "tensor":
+            need(type(body) is str and body in tensors, f"an example input that is in the file, not {str(body)[:60]!r}")
+            return tensors[body]
+        if tag == "tuple" and type(body) is list:
+            return tuple(decode_examples(item, tensors, depth + 1) for item in body)
+        if tag == "dict":
+            need(type(body) is list and all(type(pair) is list and len(pair) == 2 and type(pair[0]) in (str, int) for pair in body), "a dict of pairs")
+            return {key: decode_examples(item, tensors, depth + 1) for key, item in body}
+    return decode(value, {}, depth + 1)
+
+
 # -- programs ------------------------------------------------------------------------------------------------------------
 
 
-def encode_program(program: Any) -> dict:
+def encode_program(program: Any, name: str = "", examples: dict | None = None) -> dict:
+    """`examples` takes the tensors of the example inputs."""
     checks, signature = program.checks, program.graph_signature
     inputs = []
     for item in checks.inputs:
         if item.tensor:
             shape = [size if type(size) is int else list(size) for size in item.shape]
             inputs.append({"name": item.name, "dtype": item.dtype.name, "shape": shape})
+        elif item.number is not None:
+            inputs.append({"name": item.name, "number": list(item.number), "example": item.value})
         else:
             inputs.append({"name": item.name, "value": encode(item.value)})
     state = []
@@ -261,9 +309,15 @@ def encode_program(program: Any) -> dict:
         if spec.target is not None:
             entry["target"] = spec.target
         outputs.append(entry)
+    more: dict[str, Any] = {"modules": program.modules}
+    if examples is not None and program.example_inputs is not None:
+        try:
+            more["examples"] = encode_examples(tuple(program.example_inputs), examples, name)
+        except (NotImplementedError, TypeError):
+            pass  # a class of the user's: the file does without
     return {
-        "arguments": checks.names, "keyword_only": sorted(checks.keyword), "in_spec": encode_spec(checks.spec), "inputs": inputs,
-        "symbols": [[item.name, item.label, item.lower, None if item.upper == math.inf else item.upper] for item in checks.symbols.values()],
+        **more, "arguments": checks.names, "keyword_only": sorted(checks.keyword), "in_spec": encode_spec(checks.spec), "inputs": inputs,
+        "symbols": [[item.name, item.label, None if item.lower == -math.inf else item.lower, None if item.upper == math.inf else item.upper] for item in checks.symbols.values()],
         "relations": [[kind, plain(left), plain(right), answer] for kind, left, right, answer in checks.relations],
         "state": state, "outputs": outputs, "out_spec": encode_spec(program.out_spec), "mutated": list(signature.mutated),
         "graph": encode_graph(program.graph_module),
@@ -274,20 +328,23 @@ def plain(expression: Any) -> Any:
     return [plain(part) for part in expression] if isinstance(expression, (tuple, list)) else expression
 
 
+OPTIONAL = {"examples", "modules"}
 FIELDS = {"arguments", "keyword_only", "in_spec", "inputs", "symbols", "relations", "state", "outputs", "out_spec", "mutated", "graph"}
 
 
 def decode_program(value: Any, tensors: dict[str, Tensor]) -> tuple:
     """(graph module, signature, checks, out spec); `tensors` by kind and qualified name, as the state lists them."""
-    need(type(value) is dict and set(value) == FIELDS, "an entry with all its fields")
+    need(type(value) is dict and set(value) - OPTIONAL == FIELDS, "an entry with all its fields")
+    modules = value.get("modules", [])
+    need(type(modules) is list and all(type(name) is str and QUALIFIED.match(name) and all(name.split(".")) for name in modules), "names of modules")
     module = decode_graph(value["graph"])
     placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
     symbols = {}
     need(type(value["symbols"]) is list, "symbols")
     for item in value["symbols"]:
-        need(type(item) is list and len(item) == 4 and identifier(item[0]) and type(item[1]) is str and type(item[2]) is int
+        need(type(item) is list and len(item) == 4 and identifier(item[0]) and type(item[1]) is str and (item[2] is None or type(item[2]) is int)
              and (item[3] is None or type(item[3]) is int), "a symbol with its range")
-        symbols[item[0]] = SizeSymbol(item[0], item[1], item[2], math.inf if item[3] is None else item[3])
+        symbols[item[0]] = SizeSymbol(item[0], item[1], -math.inf if item[2] is None else item[2], math.inf if item[3] is None else item[3])
     inputs, specs = [], []
     need(type(value["state"]) is list and type(value["inputs"]) is list, "lists of inputs")
     kinds = {"parameter": InputKind.PARAMETER, "buffer": InputKind.BUFFER, "constant_tensor": InputKind.CONSTANT_TENSOR}
@@ -304,6 +361,13 @@ def decode_program(value: Any, tensors: dict[str, Tensor]) -> tuple:
             inputs.append(Input(item["name"], value=constant))
             specs.append(InputSpec(InputKind.USER_INPUT, ConstantArgument(item["name"], constant), None))
             continue
+        if "number" in item:
+            number = item["number"]
+            need(type(number) is list and len(number) == 3 and number[0] in symbols and type(number[1]) is int and number[1] > 0 and type(number[2]) is int
+                 and type(item.get("example")) is int, f"the number {item['name']}")
+            inputs.append(Input(item["name"], value=item["example"], number=tuple(number)))
+            specs.append(InputSpec(InputKind.USER_INPUT, SymIntArgument(item["name"]), None))
+            continue
         shape = item.get("shape")
         need(item.get("dtype") in DTYPES and type(shape) is list and len(shape) <= 64, f"dtype and shape of {item['name']}")
         for size in shape:
@@ -319,7 +383,7 @@ def decode_program(value: Any, tensors: dict[str, Tensor]) -> tuple:
         else:
             need(spec.arg.name == name, "placeholders in the order of the state")
     relations = []
-    read = {size[0] for item in inputs for size in item.shape or () if type(size) is tuple}
+    read = {size[0] for item in inputs for size in item.sizes if type(size) is tuple}
     need(type(value["relations"]) is list, "relations")
     for item in value["relations"]:
         need(type(item) is list and len(item) == 4 and item[0] in ("lt", "le", "eq", "ne", "gt", "ge") and type(item[3]) is bool, "a relation")
@@ -365,4 +429,4 @@ def expression(value: Any, symbols: set, depth: int = 0) -> Any:
     return (value[0], *(expression(part, symbols, depth + 1) for part in value[1:]))
 
 
-__all__ = ["Malformed", "QUALIFIED", "decode_program", "encode_program", "need"]
+__all__ = ["Malformed", "QUALIFIED", "decode_examples", "decode_program", "encode_program", "need"]

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..tensor import Tensor
+from .graph_signature import ExportGraphSignature, InputKind, OutputKind, OutputSpec, TensorArgument
 from .program import ExportedProgram
-from .signature import ExportGraphSignature, InputKind, OutputKind, OutputSpec, TensorArgument
 
 OPERATORS = {getattr(operator, "i" + name): getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")}
 # What gives a value that shares memory with its input.
@@ -71,7 +71,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     signature = program.graph_signature
     still = tuple(name for name in signature.mutated if name not in {node.name for node in now})
     made = ExportedProgram(GraphModule(held, graph), ExportGraphSignature(signature.input_specs, specs + users, still), program.state,
-                           program._constants, program.checks, program.out_spec, program.example_inputs, program.aliases)
+                           program._constants, program.checks, program.out_spec, program.example_inputs, program.aliases, program.modules)
     made.dialect = "ATEN"
     return made
 

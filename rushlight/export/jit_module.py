@@ -8,8 +8,8 @@ from typing import Any
 from ..compile import compile
 from ..core.pytree import tree_unflatten
 from ..nn.module import Module
+from .graph_signature import InputKind
 from .program import call
-from .signature import InputKind
 
 scripting = threading.local()
 

@@ -20,8 +20,8 @@ from ..graph.node import RANDOM, target_name
 from ..nn.module import Module
 from ..tensor import Tensor
 from .build import Builder, argument_names, fresh
+from .dynamic_shapes import Sizes, UserError
 from .jit_module import TracedFunction, TracedModule, deprecated
-from .sizes import Sizes, UserError
 from .trace import ExportPolicy, ExportTracer, trace_module
 
 

@@ -1,21 +1,24 @@
 """`ExportedModule`: an exported program as an `nn.Module`, to run, fine-tune, compile and save."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.pytree import tree_unflatten
 from ..nn.module import Module
+from .graph_signature import InputKind
 from .program import ExportedProgram, call
-from .signature import InputKind
 
 
 class ExportedModule(Module):
     """The program's graph as a module; parameters and buffers are the program's own, so that training it trains the program."""
 
-    def __init__(self, program: ExportedProgram, check_guards: bool = True):
+    def __init__(self, program: ExportedProgram, check_guards: bool = True, modules: Sequence[str] = ()):
         super().__init__()
         self.__dict__["program"] = program
         self.__dict__["check_guards"] = check_guards
         self.__dict__["places"] = []
+        for name in modules:
+            self.owner(name + ".")
         signature = program.graph_signature
         shared: dict[str, Any] = {}
         for spec in signature.input_specs:
@@ -77,3 +80,10 @@ class ExportedModule(Module):
 
     def _get_name(self) -> str:
         return "GraphModule"
+
+
+class UnflattenedModule(ExportedModule):
+    """The program as a module that has every module of the original, by its name; the graph stays one."""
+
+    def __init__(self, program: ExportedProgram, flat_args_adapter: Any = None):
+        super().__init__(program, modules=program.modules)

@@ -67,7 +67,7 @@ def records(programs: dict[str, Any], aot: Any) -> list[tuple]:
             more = aot[name] if isinstance(aot, dict) else aot
             runs += [args if len(args) == 2 and isinstance(args[0], tuple) and isinstance(args[1], dict) else (tuple(args), {}) for args in more]
         if not runs:
-            raise ValueError(f"export.save(aot=True): the program {name!r} was loaded and has no example inputs; give aot=[(input, ...)]")
+            raise ValueError(f"export.save(aot=True): the program {name!r} has no example inputs; give aot=[(input, ...)]")
         objects |= record(program, runs)
     described: dict[str, Any] = dict(zip(FIELDS, llvm.machine()))
     described["objects"] = {key: hashlib.sha256(image).hexdigest() for key, image in sorted(objects.items())}

@@ -18,9 +18,9 @@ from ..ops import tensor as as_tensor
 from ..recurrent import PACKING
 from ..tensor import Tensor
 from .checks import evaluate
+from .graph_signature import InputKind
 from .onnx_apart import APART
 from .program import ExportedProgram, call, switch_mode
-from .signature import InputKind
 from .static_function import finished
 from .static_graph import UNKNOWN, Graph
 from .targets import name_of
@@ -282,6 +282,10 @@ def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
                 env[node] = Value(node.name, tensor._dtype, tuple(tensor._array.shape))
                 continue
             item = next(waiting)
+            if item.number is not None:  # a scalar
+                env[node] = Value(item.name, dtypes.int64, ())
+                inputs[node] = helper.make_tensor_value_info(item.name, TYPES["int64"], [])
+                continue
             if not item.tensor:
                 env[node] = item.value
                 continue
@@ -306,7 +310,7 @@ def free_shapes(program: ExportedProgram) -> dict[Node, tuple]:
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"][len(program.state_values()):]
     base: dict[str, int] = {}
     for node, item in zip(nodes, program.checks.inputs):
-        for have, size in zip(node.meta["val"].shape if item.tensor else (), item.shape or ()):
+        for have, size in zip(node.meta["val"].shape if item.tensor else (item.value,), item.sizes):
             if type(size) is tuple:
                 base.setdefault(size[0], (have - size[2]) // size[1])
     first = shapes_at(program, base)
@@ -363,7 +367,8 @@ def shapes_at(program: ExportedProgram, sizes: dict[str, int]) -> dict[Node, tup
     inputs: list = [value.detach().clone() for value in program.state_values()]
     for item in program.checks.inputs:
         shape = [size if type(size) is int else size[1] * sizes[size[0]] + size[2] for size in item.shape or ()]
-        inputs.append(zeros(shape, dtype=item.dtype) if item.tensor else item.value)
+        value = item.value if item.number is None else item.number[1] * sizes[item.number[0]] + item.number[2]
+        inputs.append(zeros(shape, dtype=item.dtype) if item.tensor else value)
     run = Shapes(program.graph_module)
     run.found = {}
     with modes.no_grad():

@@ -17,7 +17,7 @@ from ..graph import GraphModule
 from ..ops import scalar_tensor
 from ..tensor import Tensor
 from .checks import Checks, ValueRanges
-from .signature import ExportGraphSignature, InputKind
+from .graph_signature import ExportGraphSignature, InputKind
 
 entered = threading.local()
 MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
@@ -96,11 +96,12 @@ class ExportedProgram:
     """What `export.export` returns and `export.load` brings back."""
 
     def __init__(self, graph_module: GraphModule, signature: ExportGraphSignature, state: dict, constants: dict, checks: Checks,
-                 out_spec: Any, example_inputs: Any = None, names: dict | None = None):
+                 out_spec: Any, example_inputs: Any = None, names: dict | None = None, modules: list | None = None):
         self._graph_module, self._signature, self.checks, self.out_spec = graph_module, signature, checks, out_spec
         self.state, self._constants = state, constants  # every parameter and buffer, persistent or not, by qualified name
         self.aliases: dict[str, str] = names or {}  # a second name of a tied parameter -> its first
         self._example_inputs = example_inputs
+        self.modules: list[str] = modules or []  # the modules that it was made of, by qualified name
         self.dialect = "TRAINING"
         self.native: Any = None  # runs the graph as native code, where `load(native=True)` asked for that
 
@@ -145,9 +146,8 @@ class ExportedProgram:
 
     @property
     def module_call_graph(self) -> list[ModuleCallEntry]:
-        """The modules that own state of the program, the root first."""
-        owners = {name.rpartition(".")[0]: None for name in self.state_dict}
-        return [ModuleCallEntry(""), *(ModuleCallEntry(name) for name in owners if name)]
+        """The modules that the program was made of, the root first."""
+        return [ModuleCallEntry(""), *map(ModuleCallEntry, self.modules)]
 
     @property
     def example_inputs(self) -> Any:

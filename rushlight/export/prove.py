@@ -15,8 +15,8 @@ from ..core.generator import default_generator
 from ..recurrent import LengthError
 from ..tensor import Tensor, wrap
 from .checks import OPPOSITE, evaluate, show
+from .dynamic_shapes import INFINITY, NUMBER, Root, UserError
 from .program import call
-from .sizes import INFINITY, Root, UserError
 
 LARGEST = 1 << 24  # elements of an input that is tried
 
@@ -30,7 +30,9 @@ def prove(builder: Any, module: Any) -> list:
     by_source = {}
     for (leaf, dim), use in sizes.uses.items():
         traced = tracer.by_leaf.get(leaf)
-        if traced is not None:
+        if dim == NUMBER:
+            by_source[id(tracer.by_number.get(leaf))] = use
+        elif traced is not None:
             by_source[id(tracer.sources.step("shape", traced.source, dim))] = use
     for kind, left, right, answer, line in tracer.relations:
         left, right = convert(left, by_source), convert(right, by_source)
@@ -43,8 +45,7 @@ def prove(builder: Any, module: Any) -> list:
         names = dict.fromkeys(name for name, _ in problems)
         text = "\n".join(f"  - {problem}" for problem in dict.fromkeys(text for _, text in problems))
         suggested = "\n".join(f"  {fix}" for fix in dict.fromkeys(fixes.values()))
-        raise UserError(f"Constraints violated ({', '.join(names)})!\n{text}\n\n"
-                        f"Suggested fixes:\n{suggested}")
+        raise UserError(f"Constraints violated ({', '.join(names)})!\n{text}" + (f"\nSuggested fixes:\n{suggested}" if suggested else ""))
     return [item for item in relations if not trivial(item, sizes)]
 
 
@@ -83,7 +84,7 @@ def holds(relation: tuple, values: dict) -> bool:
 
 def tries(root: Root) -> list[int]:
     """Values of the declared range: all of a short one, else its ends, the example's neighbours, and a spread."""
-    low, high = max(root.min, 2), root.max
+    low, high = int(max(root.min, 2)), root.max
     if high - low <= 300:
         return list(range(int(low), int(high) + 1))
     top = int(min(high, max(4 * root.hint, 1 << 20)))
@@ -152,7 +153,7 @@ def name_roots(expression: Any) -> Any:
 
 
 def place_of(root: Root) -> str:
-    return f"{root.lead.where}.size()[{root.lead.dim}]"
+    return root.lead.place
 
 
 def fixed(root: Root, problems: list, fixes: dict) -> None:
@@ -165,7 +166,8 @@ def fixed(root: Root, problems: list, fixes: dict) -> None:
     name = root.name if root.kind == "DIM" else place_of(root)
     problems.append((name, f"You marked {name} as dynamic but your code specialized it to be a constant ({value}). If you're using mark_dynamic, "
                            "either remove it or use maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with either Dim.STATIC or Dim.AUTO."))
-    fixes[root] = f"{name} = {root.hint}"
+    if root.kind == "DIM":
+        fixes[root] = f"{name} = {root.hint}"
 
 
 def unequal(one: Root, two: Root, problems: list, fixes: dict) -> None:
@@ -251,7 +253,8 @@ def run(builder: Any, module: Any, values: dict) -> bool:
         inputs.append(tensor.detach().clone())
     for at, leaf in enumerate(builder.leaves):
         if not isinstance(leaf, Tensor):
-            inputs.append(leaf)
+            use = builder.sizes.uses.get((at, NUMBER))
+            inputs.append(leaf if use is None or use.root not in values else use.size(values[use.root]))
             continue
         shape = list(leaf._array.shape)
         for dim in range(len(shape)):

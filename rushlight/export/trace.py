@@ -26,7 +26,7 @@ from ..compile import compiler
 from ..compile.policy import explain_break, source_line
 from ..core import modes
 from ..core.generator import default_generator
-from ..core.pytree import REGISTERED, children_of, tree_leaves, tree_map
+from ..core.pytree import REGISTERED, children_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..nn.module import Module
 from ..nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ..ops import zeros_like
@@ -34,9 +34,9 @@ from ..ops.attention import multi_head_attention_forward
 from ..optim.pointwise import PointwiseOptimizer
 from ..recurrent import FUNCTIONS, PACKING
 from ..tensor import Tensor, wrap
+from .dynamic_shapes import NUMBER, GuardOnDataDependentSymNode, Sizes, Use, UserError
 from .program import gradients
 from .runtime_checks import _assert, _assert_async, _check, _check_is_size, _check_value
-from .sizes import GuardOnDataDependentSymNode, Sizes, Use, UserError
 from .targets import name_of
 from .unknown import Unknown
 
@@ -124,12 +124,18 @@ class ExportPolicy:
                 self.number[id(leaf)] = at
                 self.dims[id(leaf)] = frozenset(dim for number, dim in sizes.uses if number == at)
         self.fixed: list[tuple] = []  # (root, value, line)
+        self.free_numbers = {leaf for leaf, dim in sizes.uses if dim == NUMBER}
+        self.leaves = leaves
 
     counters: dict = {}  # (id of a module, attribute) -> its value: numbers that forward changes, kept as state
     roots: list = []
 
     def symbol(self, tracer: Any, source: Any, raw: Any) -> Any:
-        """A symbol for a number that is state; any other is fixed."""
+        """A symbol for a number that is state or a free input; any other is fixed."""
+        number = self.leaf_number(source) if self.free_numbers and type(raw) is int else None
+        if number in self.free_numbers:
+            tracer.by_number[number] = source
+            return tracer.make_symbol(source, raw)
         if not self.counters or type(raw) is not int or source.base is None:
             return None
         try:
@@ -137,6 +143,22 @@ class ExportPolicy:
         except Exception:
             return None
         return tracer.make_symbol(source, raw) if (id(owner), source.key) in self.counters else None
+
+    def leaf_number(self, source: Any) -> int | None:
+        """The number of the input that a source leads to."""
+        path: list = []
+        while source.base is not None:
+            path.insert(0, source.key)
+            source = source.base
+        if source.kind != "root" or source.key not in (1, 2):
+            return None
+        marked = tree_unflatten(list(range(len(self.leaves))), tree_flatten((self.roots[1], self.roots[2]))[1])[source.key - 1]
+        for key in path:
+            try:
+                marked = marked[key] if isinstance(marked, (dict, list, tuple)) else getattr(marked, key)
+            except (KeyError, IndexError, AttributeError, TypeError):
+                return None
+        return marked if type(marked) is int else None
 
     def dynamic_dims(self, tracer: Any, source: Any, raw: Any) -> frozenset:
         return self.dims.get(id(raw), frozenset())
@@ -173,6 +195,7 @@ class ExportTracer(Unknown):
         super().__init__(point, policy, stops)
         self.relations: list[tuple] = []  # (operator name, left, right, answer, line)
         self.by_leaf: dict[int, Traced] = {}
+        self.by_number: dict[int, Any] = {}  # the sources of free numbers among the inputs
         self.counted: Any = None  # the dim whose size gives the number of parts, while such an op is recorded
 
     def find_special(self, function: Any) -> Any:
@@ -215,8 +238,10 @@ class ExportTracer(Unknown):
     def size_symbol(self, tensor: Traced, dim: int) -> Symbol:
         use: Use = self.policy.sizes.uses[self.policy.number[id(tensor.real)], dim]
         lead = use.root.lead
-        base = self.by_leaf.get(lead.leaf, tensor)
-        symbol = super().size_symbol(base, lead.dim)
+        if lead.dim == NUMBER:
+            symbol = self.symbols[self.by_number[lead.leaf]]
+        else:
+            symbol = super().size_symbol(self.by_leaf.get(lead.leaf, tensor), lead.dim)
         if use is lead or (use.factor, use.offset) == (lead.factor, lead.offset):
             return symbol
         value: Any = symbol if not lead.offset else symbol - lead.offset
@@ -232,7 +257,7 @@ class ExportTracer(Unknown):
                 for (leaf, dim), use in self.policy.sizes.uses.items():
                     if leaf == number:
                         lead = use.root.lead
-                        source = self.sources.step("shape", self.by_leaf[lead.leaf].source, lead.dim)
+                        source = self.by_number[lead.leaf] if lead.dim == NUMBER else self.sources.step("shape", self.by_leaf[lead.leaf].source, lead.dim)
                         size = assignment.get(source, lead.example)
                         value, rest = divmod(size - lead.offset, lead.factor)
                         if rest:

@@ -74,3 +74,25 @@ def map(f, xs, *args):
     leaves, spec = tree_flatten(xs)
     rows = [f(tree_unflatten([leaf.select(0, at) for leaf in leaves], spec), *args) for at in builtins.range(leaves[0].shape[0])]
     return tree_map(lambda *parts: stack(parts), rows[0], *rows[1:])
+
+
+def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise"):
+    """All prefixes of xs along dim under an associative combine_fn(x, y): a tree of tensors of the sizes of xs.
+
+    >>> import rushlight as torch
+    >>> from rushlight.func.control import associative_scan
+    >>> associative_scan(lambda x, y: x * y, torch.tensor([1, 2, 3]), 0)
+    tensor([1, 2, 6])
+    """
+    leaves, spec = tree_flatten(xs)
+    if not leaves:
+        raise ValueError("Expected at least 1 xs leaf")
+    if combine_mode not in ("pointwise", "generic"):
+        raise ValueError(f"Combine_mode must be either 'pointwise' or 'generic', but got {combine_mode}")
+    steps = [tree_unflatten([leaf.select(dim, at) for leaf in leaves], spec) for at in builtins.range(leaves[0].shape[dim])]
+    found = []
+    for step in reversed(steps) if reverse else steps:
+        found.append(combine_fn(found[-1], step) if found else step)
+    if reverse:
+        found.reverse()
+    return tree_map(lambda *parts: stack(parts, dim), found[0], *found[1:])

@@ -101,3 +101,26 @@ def test_newer_format_and_other_files(tmp_path):
         torch.export.load(tmp_path)
     with pytest.raises(TypeError, match="must be an instance of 'ExportedProgram'"):
         torch.export.save(torch.nn.ReLU(), io.BytesIO())
+
+
+def test_example_inputs_and_modules_are_in_the_file():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+
+        def forward(self, x, options, scale=1.0, *, flag=None):
+            return self.body(x) * options["by"][0] * scale
+
+    given = (torch.ones(1, 2), {"by": [torch.tensor(2.0), 3]}), {"scale": 2.5, "flag": None}
+    program = torch.export.export(Net(), *given)
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    args, kwargs = loaded.example_inputs
+    assert torch.equal(args[0], given[0][0]) and args[1]["by"][0] == 2 and args[1]["by"][1] == 3 and kwargs == {"scale": 2.5, "flag": None}
+    assert torch.equal(loaded(*args, **kwargs), program(*given[0], **given[1]))
+    for one in (program, loaded):
+        assert [name for name, _ in torch.export.unflatten(one).named_modules()] == ["", "body", "body.0", "body.1"]
+        assert [entry.fqn for entry in one.module_call_graph] == ["", "body", "body.0", "body.1"]

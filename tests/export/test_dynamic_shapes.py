@@ -1,5 +1,6 @@
 """The forms of `dynamic_shapes` and their errors, as torch.export's (the expected words are from torch 2.13)."""
 import dataclasses
+import io
 
 import pytest
 
@@ -161,3 +162,58 @@ def test_the_state_is_the_modules_own():
     program = export(layer, (X(2),))
     assert program.state_dict["weight"] is layer.weight and program.module().weight is layer.weight
     assert [entry.fqn for entry in export(torch.nn.Sequential(layer), (X(2),)).module_call_graph] == ["", "0"]
+
+
+def reloaded(program):
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file)
+
+
+class Uses(torch.nn.Module):
+    def forward(self, x, n):
+        return x.expand(n, 3, 4).sum(0), torch.zeros(n), n + 1
+
+
+def test_free_numbers_among_the_inputs():
+    """A whole number that is marked free is an input, checked as sizes are; saved and loaded it stays one."""
+    x = torch.arange(12.0).reshape(3, 4)
+    for hint in (torch.export.Dim.DYNAMIC, torch.export.Dim.AUTO):
+        program = torch.export.export(Uses(), (x, 3), dynamic_shapes={"x": None, "n": hint})
+        for run in (program, reloaded(program), program.module(), torch.compile(program.module())):
+            for n in (5, 3, 0, 1):
+                total, zeros, following = run(x, n)
+                assert torch.equal(total, x * n) and zeros.shape == (n,) and following == n + 1
+            with pytest.raises(AssertionError, match="Guard failed: n >= 0: the sizes are n = -1"):
+                run(x, -1)
+            with pytest.raises(AssertionError, match=r"Guard failed: isinstance\(n, int\): a float was given"):
+                run(x, 2.5)
+
+
+def test_a_number_may_be_a_declared_size():
+    class Rows(torch.nn.Module):
+        def forward(self, x, n, options):
+            return x[:n] * options["by"][0], x.reshape(n, -1)
+
+    n = torch.export.Dim("n", min=1, max=9)
+    program = torch.export.export(Rows(), (torch.ones(4, 6), 4, {"by": [2]}), dynamic_shapes={"x": {0: n}, "n": n, "options": {"by": [torch.export.Dim.DYNAMIC]}})
+    assert torch.equal(program(torch.ones(5, 6), 5, {"by": [7]})[0], torch.full((5, 6), 7.0))
+    with pytest.raises(AssertionError, match=r"Guard failed: n == x.size\(\)\[0\]: n is 4, and x.size\(\)\[0\] is 5"):
+        program(torch.ones(5, 6), 4, {"by": [2]})
+
+
+def test_a_number_that_the_code_fixes():
+    class Turns(torch.nn.Module):
+        def forward(self, x, n):
+            for _ in range(n):
+                x = x + 1
+            return x
+
+    x = torch.zeros(2)
+    with pytest.raises(torch.export.UserError, match=r"You marked L\['n'\] as dynamic but your code specialized it to be a constant \(3\)"):
+        torch.export.export(Turns(), (x, 3), dynamic_shapes={"x": None, "n": torch.export.Dim.DYNAMIC})
+    program = torch.export.export(Turns(), (x, 3), dynamic_shapes={"x": None, "n": torch.export.Dim.AUTO})
+    assert program(x, 3).tolist() == [3.0, 3.0]
+    with pytest.raises(AssertionError, match="Guard failed: n == 3: it was fixed at export, and 4 was given"):
+        program(x, 4)

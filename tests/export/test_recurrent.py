@@ -7,7 +7,7 @@ import pytest
 import rushlight as torch
 from rushlight.core.pytree import tree_leaves
 from rushlight.export import Dim, export, loader
-from rushlight.export.sizes import GuardOnDataDependentSymNode
+from rushlight.export.dynamic_shapes import GuardOnDataDependentSymNode
 from rushlight.kernels import llvm
 from rushlight.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 

@@ -28,7 +28,7 @@ def load(path):
     """The program of an archive; a dict of programs if it has several entry points. ValueError for a file that is none."""
     with zipfile.ZipFile(path) as archive:
         others = [name for name in archive.namelist() if not name.startswith(("extra/", "native/"))]  # native code is not looked at
-        if set(others) - {"program.json", "weights.safetensors"}:
+        if set(others) - {"program.json", "weights.safetensors", "examples.safetensors"}:
             raise ValueError(f"{path}: unknown records")
         if any(info.file_size > 2 * info.compress_size + (1 << 20) for info in archive.infolist()):
             raise ValueError(f"{path}: a record unpacks to far more than it is")
@@ -85,6 +85,10 @@ class Program:
                 if leaves[at] != value(item["value"], {}):
                     raise AssertionError(f"Guard failed: {item['name']} == {item['value']!r}")
                 continue
+            if "number" in item:
+                if type(leaves[at]) is not int:
+                    raise AssertionError(f"Guard failed: isinstance({item['name']}, int): a {type(leaves[at]).__name__} was given")
+                continue
             array = leaves[at] = np.asarray(leaves[at])
             if array.dtype != np.dtype(NAMES[item["dtype"]]):
                 raise AssertionError(f"Guard failed: {item['name']}.dtype == {item['dtype']}: it is {array.dtype}")
@@ -92,19 +96,19 @@ class Program:
                 raise AssertionError(f"Guard failed: {item['name']}.dim() == {len(item['shape'])}: it has size {list(array.shape)}")
         for plain in (True, False):  # the sizes themselves first, then what is derived from them
             for at, item in enumerate(self.entry["inputs"]):
-                for dim, wanted in enumerate(item.get("shape", ())):
-                    size = leaves[at].shape[dim]
+                for dim, wanted in enumerate(item.get("shape", [item["number"]] if "number" in item else ())):
+                    size = leaves[at] if "number" in item else leaves[at].shape[dim]
                     if isinstance(wanted, int):
                         good = size == wanted
                     elif plain is (wanted[1:] == [1, 0]):
                         symbol, factor, offset = wanted
                         known = sizes.setdefault(symbol, (size - offset) // factor)
                         low, high = ranges[symbol]
-                        good = factor * known + offset == size and low <= known and (high is None or known <= high)
+                        good = factor * known + offset == size and (low is None or low <= known) and (high is None or known <= high)
                     else:
                         continue
                     if not good:
-                        raise AssertionError(f"Guard failed: {item['name']}.size()[{dim}] == {wanted}: it has size {list(leaves[at].shape)}")
+                        raise AssertionError(f"Guard failed: {item['name']} at {dim} == {wanted}: it is {size}")
         for kind, left, right, answer in self.entry["relations"]:
             if bool(expression([kind, left, right], sizes)) is not answer:
                 raise AssertionError(f"Guard failed: {kind} of {left} and {right} is {answer}: the sizes are {sizes}")

@@ -67,7 +67,7 @@ class Dim:
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None):
         low, high = 0 if min is None else min, INFINITY if max is None else max
-        assert high >= low, f"Cannot create Dim with inconsistent min={min}, max={max}"
+        assert high > low, f"Cannot create Dim with inconsistent min={min}, max={max}"
         assert isinstance(name, str) and name.isidentifier(), f"Dim name must be a valid identifier, got {name}"
         self.__name__, self.min, self.max = name, low, high
         self.root, self.factor, self.offset = self, 1, 0
@@ -136,14 +136,22 @@ class Root:
         return next((use for use in self.uses if use.factor == 1 and not use.offset), self.uses[0])
 
 
+NUMBER = -1  # in the place of a dim: the input is a number itself
+
+
 class Use:
-    """One dynamic size of one input tensor: factor * root + offset."""
+    """One dynamic size of one input tensor: factor * root + offset. Or a number among the inputs: its dim is NUMBER."""
 
     def __init__(self, root: Root, factor: int, offset: int, leaf: int, dim: int, where: str):
         self.root, self.factor, self.offset, self.leaf, self.dim, self.where = root, factor, offset, leaf, dim, where
 
     def size(self, value: int) -> int:
         return self.factor * value + self.offset
+
+    @property
+    def place(self) -> str:
+        """`L['x'].size()[0]`, or `L['n']` of a number."""
+        return self.where if self.dim == NUMBER else f"{self.where}.size()[{self.dim}]"
 
     @property
     def form(self) -> str:
@@ -190,7 +198,9 @@ class Sizes:
         place = "inputs" + said.removeprefix("dynamic_shapes")
         kind, context, children = children_of(value)
         if kind is None:
-            if shape is not None and shape is not Dim.STATIC and not (isinstance(shape, DimHint) and not isinstance(value, Tensor)):
+            if type(value) is int and (isinstance(shape, Dim) or isinstance(shape, DimHint) and shape.type != "STATIC"):
+                self._number(value, shape, number, where)
+            elif shape is not None and shape is not Dim.STATIC and not (isinstance(shape, DimHint) and not isinstance(value, Tensor)):
                 self._leaf(value, shape, number, where, said)
             return number + 1
         children = list(children)
@@ -213,6 +223,27 @@ class Sizes:
         for key, child, part in zip(keys, children, parts):
             number = self._walk(child, part, number, f"{where}[{key!r}]", f"{said}[{key!r}]")
         return number
+
+    def _number(self, value: int, wanted: Any, number: int, where: str) -> None:
+        """A free number: named by a Dim, which also ties it to sizes, or found out to be free."""
+        if isinstance(wanted, Dim):
+            root = self._named(wanted.root)
+            use = Use(root, wanted.factor, wanted.offset, number, NUMBER, where)
+        else:
+            root = Root(where, -INFINITY if wanted.min is None else wanted.min, INFINITY if wanted.max is None else wanted.max, wanted.type)
+            self.roots.append(root)
+            use = Use(root, 1, 0, number, NUMBER, where)
+        use.example = value
+        root.uses.append(use)
+        self.uses[number, NUMBER] = use
+
+    def _named(self, declared: Dim) -> Root:
+        """The root of a Dim; as in PyTorch: one name, one size."""
+        root = self._by_dim.get(declared.__name__)
+        if root is None:
+            root = self._by_dim[declared.__name__] = Root(declared.__name__, declared.min, declared.max, "DIM")
+            self.roots.append(root)
+        return root
 
     def _leaf(self, value: Any, shape: Any, number: int, where: str, said: str) -> None:
         place = "inputs" + said.removeprefix("dynamic_shapes")
@@ -250,11 +281,7 @@ class Sizes:
                 self.roots.append(root)
                 use = Use(root, 1, 0, number, dim, where)
             elif isinstance(wanted, Dim):
-                root = self._by_dim.get(wanted.root.__name__)  # as in PyTorch: one name, one size
-                if root is None:
-                    declared = wanted.root
-                    root = self._by_dim[declared.__name__] = Root(declared.__name__, declared.min, declared.max, "DIM")
-                    self.roots.append(root)
+                root = self._named(wanted.root)
                 use = Use(root, wanted.factor, wanted.offset, number, dim, where)
             else:
                 raise UserError(f"Unexpected dimension mapped to index {dim} in input tensor shape {shape} specified at `{said}` (expected None, an int, "
@@ -266,8 +293,8 @@ class Sizes:
     def _set_hint(self, root: Root) -> None:
         lead = root.lead
         value, rest = divmod(lead.example - lead.offset, lead.factor)
-        names = {use: f"{use.where}.size()[{use.dim}]" for use in root.uses}
-        if rest or value < 0:
+        names = {use: use.place for use in root.uses}
+        if rest or value < 0 and lead.dim != NUMBER:
             raise UserError(f"Expected shape[{lead.dim}] = {lead.example} of input Tensor to be of the form {lead.form}, where {root.name} is an integer "
                             f"({names[lead]})")
         root.hint = value
