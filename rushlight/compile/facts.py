@@ -22,7 +22,7 @@ from ..core.parallel import Threads
 from ..graph.memory import Memory, span
 from ..kernels import dicts, launch, pool
 from ..kernels.launch import CELL, ITEMS, SIZE, TYPE, Rows
-from ..kernels.runtime import DATA
+from ..kernels.structs import DATA, word
 from ..nn.hooks import GLOBAL
 from ..nn.module_hooks import CALL_TABLES
 from ..tensor import Tensor
@@ -204,7 +204,7 @@ class Facts:
         """The defaults of a function's parameters, known to be the same."""
         self.held.append(function.__defaults__)
         place = id(function) + self.slots["__defaults__"]
-        self.rows.same(0, place, dicts.word(place))  # 0 where there are none
+        self.rows.same(0, place, word(place))  # 0 where there are none
         return function.__defaults__
 
     def same_class(self, owner: type) -> None:
@@ -213,7 +213,7 @@ class Facts:
         bases = owner.__mro__
         self.held.append(bases)
         size: int = type.__dict__["__basicsize__"].__get__(type)
-        place = next((at for at in range(id(owner), id(owner) + size, 8) if dicts.word(at) == id(bases)), None)
+        place = next((at for at in range(id(owner), id(owner) + size, 8) if word(at) == id(bases)), None)
         if place is None:
             raise Left
         self.rows.same(0, place, id(bases))
@@ -314,7 +314,7 @@ class Facts:
             self.rows.array(array, value._array.shape, value._array.strides, value._array.dtype)
             low, high = span(value._array)
             if not moves:
-                self.rows.same(array, DATA, dicts.word(id(value._array) + DATA))
+                self.rows.same(array, DATA, word(id(value._array) + DATA))
             places.append((self.rows.load(array, DATA), high - low))
         for one, two in pairs:
             self.rows.apart(*places[one], *places[two])

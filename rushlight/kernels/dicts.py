@@ -14,6 +14,7 @@ from functools import cache, partial
 from typing import Any
 
 from . import llvm
+from .structs import word
 
 VERSION, VALUES = 24, 40  # words of a dict: its version, and where the values lie that it does not hold itself
 BITS = 16  # of a dict's number in the table; two that share a word look as if both had changed
@@ -34,10 +35,6 @@ define i32 @changed(i32 %event, i64 %dict, ptr %key, ptr %value) nounwind {{
   ret i32 0
 }}
 """
-
-
-def word(address: int) -> int:
-    return ctypes.c_int64.from_address(address).value
 
 
 class Watcher:

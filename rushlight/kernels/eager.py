@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import memory
 from ..ops import generate, record
-from . import fuse, llvm, pool, program, runtime
+from . import fuse, llvm, pool, program, runtime, structs
 from .arrays import Source, contiguous
 from .emit import BLOCK, emit
 from .ir import Module
@@ -117,7 +117,7 @@ def kernel(key: tuple) -> Any:
             _kernels[key] = None
             return None
         try:
-            usable = llvm.available() and runtime.layout_is_known()
+            usable = llvm.available() and structs.layout_is_known()
             made = (whole(*key) if key[0] in WHOLE else Kernel(*key)) if usable else None
         except (Unsupported, llvm.CompileError, RuntimeError, ValueError, TypeError):
             made = None

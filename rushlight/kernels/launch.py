@@ -18,17 +18,17 @@ import numpy as np
 
 from ..tensor import Parameter, Tensor
 from . import dicts, llvm
-from .dicts import word
-from .runtime import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known
+from .structs import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known, word
 
 # Words of the head, which lies in the array that the builtin has as `self`.
-ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, WORDS = range(15)
+ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, EXHAUSTED, FAULT, WORDS = range(17)
 # What a row does with the word at an offset from a register: load it into a register, or compare the word, its lower half or its
 # first byte; for OTHER it must be another.  OBJECT compares the register itself.  APART looks whether two addresses, each with the
 # bytes behind it, are apart.  ADDRESS is the place itself, VALUE the place of a register's own word; INTEGER is the value of a
 # Python int of up to 60 bits; FINITE looks at a Python float.
 LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE = range(11)
 INTO = (LOAD, ADDRESS, VALUE, INTEGER)  # the row's last word is the register that takes the result
+CODES = (-1, -2)  # the numbers that a launcher gives for what a program says, see runtime.write_entry
 REGISTER_BITS = 20
 REGISTER_MASK = (1 << REGISTER_BITS) - 1
 REFERENCES, TYPE = 0, 8  # of any object
@@ -216,13 +216,17 @@ releasing:
 ran:
   %code = phi i64 [ %held.code, %holding ], [ %free.code, %releasing ]
   %fine = icmp eq i64 %code, 0
-  br i1 %fine, label %done, label %miss
+  br i1 %fine, label %done, label %failed
+failed:
+  %full = icmp eq i64 %code, -1
+  %why = select i1 %full, i64 {EXHAUSTED}, i64 {FAULT}
+  br label %answer
 done:
   br label %answer
 miss:
   br label %answer
 answer:
-  %which = phi i64 [ {DONE}, %done ], [ {MISS}, %miss ]
+  %which = phi i64 [ {DONE}, %done ], [ {MISS}, %miss ], [ %why, %failed ]
   %result.p = getelementptr inbounds i64, ptr %head, i64 %which
   %result = load ptr, ptr %result.p, align 8
   %incref.p = getelementptr inbounds i64, ptr %head, i64 {INCREF}
@@ -388,13 +392,14 @@ class Rows:
         if size and other:  # one - two is neither in (-size, 0] nor in [0, other)
             self.same(one, (size - 1) << REGISTER_BITS | two, size + other - 1, APART)
 
-    def array(self, register: int, shape: tuple, strides: tuple, dtype: np.dtype) -> None:
-        """An ndarray, no subclass, of this layout."""
+    def array(self, register: int, shape: tuple, strides: tuple, dtype: np.dtype, loose: bool = False) -> None:
+        """An ndarray, no subclass, of this layout; where `loose`, a dim of one element may have any stride."""
         self.elements(register, shape, dtype)
         if shape:
             steps = self.load(register, STRIDES)
             for i, step in enumerate(strides):
-                self.same(steps, 8 * i, step)
+                if not loose or shape[i] != 1:
+                    self.same(steps, 8 * i, step)
 
     def elements(self, register: int, shape: tuple, dtype: np.dtype) -> None:
         """An ndarray, no subclass, of this shape and dtype."""
@@ -446,7 +451,8 @@ class Direct(NamedTuple):
 
 def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[int, int, int]] = (), outputs: Sequence[int | None] = (),
              pool: int = 0, table: int = 0, release: bool = False) -> Any:
-    """A builtin over `rows.given` arguments: None if all rows hold and the program, if there is one, ran; else True.
+    """A builtin over `rows.given` arguments: None if all rows hold and the program, if there is one, ran; True if a row does not
+    hold; -1 or -2 where the program failed.
 
     `inputs` are rows (register, offset, how) that give the addresses of the program's inputs.  `outputs` are the registers of
     the arrays that take its results; None stands for one that comes as a further argument, in order.  `release`: the GIL is
@@ -467,14 +473,14 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
     head[ROWS], head[COUNT], head[GIVEN], head[ADDRESSES] = block.ctypes.data, len(block), rows.given + fresh, rows.next + fresh
     head[REGISTERS] = rows.next + fresh + (program.words if program is not None else 0) + 1
     head[INCREF] = python_function("Py_IncRef")
-    head[DONE], head[MISS] = id(None), id(True)
+    head[DONE], head[MISS], head[EXHAUSTED], head[FAULT] = id(None), id(True), id(CODES[0]), id(CODES[1])
     if program is not None:
         head[BODY], head[POOL], head[STATE] = program.library.address("body"), pool, program._state.ctypes.data
         head[TABLE] = table
         if release:
             head[SAVE], head[RESTORE] = python_function("PyEval_SaveThread"), python_function("PyEval_RestoreThread")
     method = Method(b"launch", made.address("launch"), 0x80, None)  # METH_FASTCALL
-    head.keep = (made, method, block, keep, program)
+    head.keep = (made, method, block, keep, program if not release else (program.library, program._state))  # no cycle with its `call`
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(method), head, None)

@@ -15,25 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import memory
-from . import llvm
+from . import launch, llvm
 from .ir import Function, Module, Type, Value
 from .pool import PARALLEL, pool
+from .structs import DATA, DESCR, NDIM, SHAPE, STRIDES
 
 ARGUMENTS = 256  # arrays that an entry takes one by one; ctypes refuses more than 1024 and is slow long before
-
-# Where an ndarray object keeps its data pointer, ndim, shape, strides and dtype; NumPy's C interface fixes them.
-DATA, NDIM, SHAPE, STRIDES, DESCR = 16, 24, 32, 40, 56
-
-
-def layout_is_known() -> bool:
-    """Check the offsets above on a real array, without following any pointer that was not verified first."""
-    probe = np.zeros((3, 5), np.float32)[:, ::2]
-    words = (ctypes.c_int64 * 8).from_address(id(probe))
-    return (words[DATA // 8] == probe.ctypes.data and words[NDIM // 8] & 0xFFFFFFFF == 2
-            and words[DESCR // 8] == id(probe.dtype)
-            and tuple((ctypes.c_int64 * 2).from_address(words[SHAPE // 8])) == probe.shape
-            and tuple((ctypes.c_int64 * 2).from_address(words[STRIDES // 8])) == probe.strides)
-
 
 def expectation(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> list[int]:
     """The check table's words for one array: dtype, ndim, then shape and strides."""
@@ -370,6 +357,35 @@ def entry(library: llvm.Library, total: int) -> Callable:
     return call
 
 
+class Quick:
+    """The shortest way to call a program on arrays of one layout: a launcher, which lets go of the GIL as ctypes does.
+
+    `call` gives None when the program ran, a code below 0 when it failed, True when the arrays are others: then nothing was done.
+    """
+
+    __slots__ = ("call", "pool", "program", "inputs", "table", "keep")
+
+    def __init__(self, program: "Program", inputs: list[tuple], table: int, keep: Any):
+        self.call, self.pool = never, 0
+        self.program, self.inputs, self.table, self.keep = weakref.ref(program), inputs, table, keep
+
+    def made(self, pool: int) -> Callable:
+        """`call` for this pool, which may be a new one."""
+        program = self.program()
+        if launch.supported() and program is not None:
+            rows = launch.Rows(len(self.inputs))
+            for at, (shape, strides, dtype) in enumerate(self.inputs):
+                rows.array(at + 1, shape, strides, dtype, loose=True)
+            self.call = launch.launcher(rows, self.keep, program, [(at + 1, DATA, launch.LOAD) for at in range(len(self.inputs))],
+                                        [None] * len(program.outputs), pool, self.table, release=True)
+        self.pool = pool
+        return self.call
+
+
+def never(*arrays: np.ndarray) -> bool:
+    return True
+
+
 class Program:
     """A loaded native function over arrays."""
 
@@ -399,14 +415,19 @@ class Program:
         # Large results lie in memory that is used again.
         large = any(math.prod(shape) * dtype.itemsize >= memory.SMALL for shape, dtype in shapes)
         empty = memory.empty if large else np.empty
-        find = pool
+        find, quick = pool, Quick(self, self.inputs, table, self._table)
 
         def call(*arrays: np.ndarray) -> list[np.ndarray]:
             outs = [empty(shape, dtype) for shape, dtype in shapes]
-            code = native(find().address, state, table, *arrays, *outs)
-            if code:
-                return call(*refit(code, arrays))
-            return outs
+            at = find().address
+            code = (quick.call if at == quick.pool else quick.made(at))(*arrays, *outs)
+            if code is None:
+                return outs
+            if code is True:
+                code = native(at, state, table, *arrays, *outs)
+                if not code:
+                    return outs
+            return call(*refit(code, arrays))
 
         return call
 

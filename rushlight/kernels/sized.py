@@ -15,7 +15,7 @@ import numpy as np
 from ..core import memory
 from .arrays import Given, Source
 from .pool import pool
-from .runtime import Layout, Misfit, Program, Step, step_words
+from .runtime import Layout, Misfit, Program, Quick, Step, step_words
 from .sizes import LARGEST, Fixed, Size, Sizes
 
 KEPT = 512  # tables of one program; when there are more, all are made again as they are needed
@@ -98,6 +98,7 @@ class Instance(NamedTuple):
     address: int
     inputs: list[tuple]
     outputs: list[tuple]
+    quick: Quick
 
 
 class SizedProgram(Program):
@@ -123,10 +124,15 @@ class SizedProgram(Program):
                 raise Misfit("a compiled program was made for inputs of other ranks") from None
             found = instances.get(sizes) or instance(sizes)
             outs = [empty(shape, dtype) for empty, shape, dtype in found.outputs]
-            code = native(find().address, state, found.address, *arrays, *outs)
-            if code:
-                return call(*refit(code, arrays, found.inputs))
-            return outs
+            at, quick = find().address, found.quick
+            code = (quick.call if at == quick.pool else quick.made(at))(*arrays, *outs)
+            if code is None:
+                return outs
+            if code is True:
+                code = native(at, state, found.address, *arrays, *outs)
+                if not code:
+                    return outs
+            return call(*refit(code, arrays, found.inputs))
 
         return call
 
@@ -159,5 +165,5 @@ class SizedProgram(Program):
         array = np.array(words or [0], np.int64)
         if len(self.instances) >= KEPT:
             self.instances.clear()
-        found = self.instances[sizes] = Instance(array, array.ctypes.data, inputs, outputs)
+        found = self.instances[sizes] = Instance(array, array.ctypes.data, inputs, outputs, Quick(self, inputs, array.ctypes.data, array))
         return found

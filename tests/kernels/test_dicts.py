@@ -4,6 +4,7 @@ from collections import OrderedDict
 import pytest
 
 from rushlight.kernels import dicts, launch
+from rushlight.kernels.structs import word
 
 pytestmark = pytest.mark.skipif(not launch.supported(), reason="launchers cannot be made here")
 
@@ -18,9 +19,9 @@ class Owner:
 
 def changed(table, change):
     place = dicts.place(table)
-    before = dicts.word(place)
+    before = word(place)
     change()
-    return dicts.word(place) != before
+    return word(place) != before
 
 
 @pytest.mark.parametrize("times", [1, 100])  # after some calls the interpreter stores in a shorter way
