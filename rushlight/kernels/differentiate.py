@@ -262,13 +262,18 @@ class CompiledBackward(Node):
             self.unpack(kept)
         self.look()
         tensors, saved = kept
-        arrays = [self.unpack(tensors[i])._array for i in pair.saved_inputs]
+        # What was never written, nor is a view, has no `_meta`.
+        arrays = [(tensor if (tensor := tensors[i])._meta is None else self.unpack(tensor))._array for i in pair.saved_inputs]
         arrays += saved
-        grads = g if self._outputs > 1 else [g]
+        grads = g if self._outputs > 1 else (g,)
         given = 0
-        for at, (grad, (shape, dtype)) in enumerate(zip(grads, pair.tangents)):
-            given |= (grad is not None) << at
-            arrays.append(np.zeros(self.shapes[at] if self.shapes is not None else shape, dtype) if grad is None else asarray(grad))
+        for at, grad in enumerate(grads):
+            if grad is None:
+                shape, dtype = pair.tangents[at]
+                arrays.append(np.zeros(self.shapes[at] if self.shapes is not None else shape, dtype))
+            else:
+                given |= 1 << at
+                arrays.append(np.ascontiguousarray(asarray(grad)).reshape(grad.shape))  # not refused and copied then, as what sum gives
         outs = pair.back.call(*[arrays[i] for i in pair.back_inputs])
         if freed is not None:
             self.kept = freed
