@@ -201,6 +201,8 @@ class Calls(Operations):
             return self.call_core(function, tuple(map(self.value, args)), {key: self.value(item) for key, item in kwargs.items()})
         if "_rushlight_allowed" in function.__dict__:
             return self.call_allowed(function, args, kwargs)
+        if "_rushlight_check" in function.__dict__:
+            return self.check_values(*map(self.value, args))
         if "/rushlight/func/" in function.__code__.co_filename:
             return self.follow(function, args, kwargs)
         if module.startswith(OPAQUE) and not module.startswith("rushlight.capture.equivalents"):

@@ -93,9 +93,11 @@ def set_mode(name: str, value: Any) -> None:
     variable.set(value)
 
 
-def assert_true(condition: Tensor) -> Tensor:
-    """An assert statement on a tensor, checked when the graph runs."""
-    if not condition:
+def assert_true(condition: Tensor, value: Tensor | None = None, words: str = "") -> Tensor:
+    """An assert statement on a tensor, checked when the graph runs; or, with `words`, a check of what a value may be."""
+    if words and not condition.all():
+        raise ValueError(f"{words}, but found invalid values:\n{value}")
+    if not words and not condition:
         raise AssertionError("assertion failed in compiled code")
     return condition
 
@@ -469,6 +471,15 @@ class Tensors(Calls):
             return True
         raise Break("Data-dependent branching", "a branch on a tensor's value",
                     "Use torch.where, or let the graph break here.")
+
+    def check_values(self, owner: Any, valid: Any, value: Any, what: str, relation: str, constraint: Any) -> None:
+        """What a distribution asks of its parameters and samples, as a check of the graph."""
+        if type(valid) is not Traced:
+            if not bool(valid.all() if isinstance(valid, Tensor) else valid):
+                raise Break("Data-dependent branching", "a check that fails")
+            return
+        words = f"Expected {what} (Tensor of shape {tuple(value.shape)}) of distribution {type(owner).__name__} {relation} {constraint!r}"
+        self.call_op(assert_true, (valid, value, words), {})
 
     def at_loop_head(self) -> bool:
         """Whether what is called now is what a for statement goes through."""

@@ -55,9 +55,17 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                 continue  # made from another parameter, which is checked
             value = getattr(self, name)
-            if not constraint.check(value).all():
-                raise ValueError(f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy "
-                                 f"the constraint {constraint!r}, but found invalid values:\n{value}")
+            self._require(constraint.check(value), value, f"parameter {name}", "to satisfy the constraint", constraint)
+
+    def _require(self, valid, value, what, relation, constraint):
+        """ValueError unless `valid` holds everywhere. Compiled code has it as a check of its graph."""
+        if not valid.all():
+            where = f"of distribution {self!r} {relation} {constraint!r}"
+            if not what.startswith("parameter"):
+                where = f"{relation} ({constraint!r}) of the distribution {self!r}"
+            raise ValueError(f"Expected {what} ({type(value).__name__} of shape {tuple(value.shape)}) {where}, but found invalid values:\n{value}")
+
+    _require.__dict__["_rushlight_check"] = True
 
     def expand(self, batch_shape, _instance=None):
         """The same distribution with its batch expanded to `batch_shape`."""
@@ -161,9 +169,7 @@ class Distribution:
             warnings.warn(f"{self.__class__} does not define `support` to enable sample validation. Please initialize the distribution with "
                           "`validate_args=False` to turn off validation.")
             return
-        if not support.check(value).all():
-            raise ValueError(f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of "
-                             f"the distribution {self!r}, but found invalid values:\n{value}")
+        self._require(support.check(value), value, "value argument", "to be within the support", support)
 
     def _get_checked_instance(self, cls, _instance=None):
         """A blank instance to expand into; a subclass with an __init__ of its own must bring its own `expand`."""

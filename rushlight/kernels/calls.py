@@ -61,13 +61,13 @@ class Slot(int):
 class Called:
     """One op of a graph that is run as Python: forward, and what its backward asks of it."""
 
-    def __init__(self, function: Callable, args: tuple, kwargs: dict, recorded: bool):
-        self.function, self.args, self.kwargs, self.recorded = function, args, kwargs, recorded
+    def __init__(self, function: Callable, args: tuple, kwargs: dict, recorded: bool, copies: bool):
+        self.function, self.args, self.kwargs, self.recorded, self.copies = function, args, kwargs, recorded, copies
         self.left = threading.local()  # `results`: arrays that wait to be stored; `history`: (inputs, outputs) for the backward
         self.backwards = 0  # passes over it in one run
 
     def forward(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        tensors = [wrap(array) for array in arrays]
+        tensors = [wrap(array.copy() if self.copies or modes.flags["special"] else array) for array in arrays]
         if self.recorded:
             for tensor in tensors:
                 tensor._requires_grad = tensor._dtype.is_floating_point
@@ -86,7 +86,7 @@ class Called:
         tensors, parts = self.left.history
         self.left.passes += 1
         last = self.left.passes == self.backwards
-        chosen = [(parts[at], wrap(array)) for at, array in gradients.items() if parts[at]._requires_grad]
+        chosen = [(parts[at], wrap(array.copy() if self.copies else array)) for at, array in gradients.items() if parts[at]._requires_grad]
         if not chosen:
             return [np.zeros_like(tensors[at]._array) for at in wanted]
         found = api.grad([part for part, _ in chosen], [tensors[at] for at in wanted], [g for _, g in chosen], retain_graph=not last,
@@ -150,8 +150,12 @@ class Calls:
         self.made: list[Result] = []
         self.random: Array | None = None  # the last call that draws random numbers: the next comes after it
 
-    def add(self, function: Callable, args: tuple, kwargs: dict, results: dict[int, Any], recorded: bool, random: bool = False) -> dict[int, Symbol]:
-        """The results of a call, by number, which tracing found to be like `results`; `recorded`: with gradients, noted on the tape."""
+    def add(self, function: Callable, args: tuple, kwargs: dict, results: dict[int, Any], recorded: bool, random: bool = False,
+            theirs: bool = False) -> dict[int, Symbol]:
+        """The results of a call, by number, which tracing found to be like `results`; `recorded`: with gradients, noted on the tape.
+
+        What runs code of the user's own (`theirs`) gets copies, which it may keep.
+        """
         inputs: list[Symbol] = []
         places: dict[int, int] = {}
 
@@ -174,7 +178,7 @@ class Calls:
                 raise Unsupported("a number that varies, in a call")
             return value
 
-        called = Called(function, slotted(args), slotted(kwargs), recorded)
+        called = Called(function, slotted(args), slotted(kwargs), recorded, theirs)
         arrays = [stored(self.make, symbol.array) for symbol in inputs]
         before = [] if self.random is None or not random else [self.random]
         shapes = {number: (tuple(result._array.shape), result._dtype.name) for number, result in results.items()}

@@ -10,24 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.function import Function
 from ..autograd.recorded import gradients, leaf_gradients
 from ..core.sampling import dropout_mask
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import RANDOM, target_name
+from ..ops import empty_like
 from ..tensor import Tensor, wrap
 from .arrays import Array, Point, Reshape, Source, View, contiguous
 from .calls import Calls
 from .differentiate import NoGradient, backward, derivatives, operation
 from .make import Maker, Unsupported
+from .rules import RULES
 from .rules_primitive import Symbol, apply
 from .sharing import shares
 from .sizes import is_integer, typical
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand", "randint", "randint_like", "randperm"})
-FILLED = frozenset("uniform_ normal_ random_ exponential_ geometric_ log_normal_ cauchy_ bernoulli_ set_ resize_ requires_grad_".split())
+FILLED = frozenset("uniform normal random exponential geometric log_normal cauchy bernoulli".split())  # writes of random numbers
 WITH_STATE = frozenset({"batch_norm", "instance_norm"})  # which may move running values beside their result
+APPLY = Function.__dict__["apply"].__func__
 NO_RULE = (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError, ArithmeticError)
 
 
@@ -63,6 +67,7 @@ class Recorder:
         self.present: dict[int, Array] = {}  # by Symbol of an input that was written: the input
         self.owners: dict[int, list[GraphNode]] = {}  # by Symbol: the nodes that hold it
         self.views: dict[Any, list[Symbol]] = {}  # by buffer of an input, or by array: the views of it
+        self.checks: list[Array] = []  # which are computed though nobody reads them
         self.stale: set[int] = set()  # views of what was written since
         self.names: dict[int, list[Symbol]] = {}  # by Symbol: those of the same tensor, under this and other names
         self.kept: list[Symbol] = []  # so that identities stay
@@ -133,6 +138,9 @@ class Recorder:
             if node in self.called:
                 raise Unsupported("a gradient without a rule")
             value = self.by_rule(node, name, args, kwargs)
+            if isinstance(value, Tensor):  # made of nothing but numbers, anew at each run
+                array = self.constant(value).array
+                value = Symbol(self.make, self.make.intern(Point, f"cast_{array.dtype}", (array,), array.shape, array.dtype))
             for note in self.tape[noted:]:
                 self.makers[id(note)] = node
             return value
@@ -149,6 +157,8 @@ class Recorder:
                 return dropped
         if name in DRAWN:
             return self.drawn(node)
+        if name == "assert_true":
+            return self.asserted(args[0])
         if node.target is operator.getitem and type(args[0]) in (tuple, list):
             return args[0][args[1]]
         if node.target is getattr and args[1:] == ("data",):
@@ -167,8 +177,11 @@ class Recorder:
     def by_call(self, node: GraphNode, name: str, args: tuple, kwargs: dict, reason: Exception) -> Any:
         """The value as a step of the program that runs the op itself; raises `reason` where it cannot be one."""
         random = name in RANDOM
-        ours = node.op == "call_function" and str(getattr(node.target, "__module__", "")).startswith(("rushlight.ops", "rushlight.nn.functional", "_operator"))
-        if not ours or node.is_impure() and not (random and node.argument("inplace") is not True) or node.kwargs.get("generator"):
+        module = str(getattr(node.target, "__module__", ""))
+        ours = node.op == "call_function" and module.startswith(("rushlight.ops", "rushlight.nn.functional", "_operator"))
+        theirs = node.target is APPLY
+        random = random or theirs  # it may be
+        if not (ours or theirs) or not theirs and node.is_impure() and not (random and node.argument("inplace") is not True) or node.kwargs.get("generator"):
             raise reason
         if name in WITH_STATE and any(type(value) is Symbol for value in (*args[1:3], kwargs.get("running_mean"))):
             raise reason
@@ -181,7 +194,7 @@ class Recorder:
         if any(shares(result, other) for result in made for other in node.all_input_nodes):
             raise reason
         recorded = self.make.tape is not None and any(getattr(value, "_requires_grad", False) for value in results.values())
-        found = self.calls.add(node.target, args, kwargs, dict(sorted(results.items())), recorded, random)
+        found = self.calls.add(node.target, args, kwargs, dict(sorted(results.items())), recorded, random, theirs)
         return found[0] if isinstance(single, Tensor) else [found.get(at) for at in range(max(found) + 1)]
 
     def constant(self, value: Any) -> Any:
@@ -207,6 +220,12 @@ class Recorder:
         if isinstance(copy.array, (Source, View, Reshape)):
             copy.array = self.make.intern(Point, f"cast_{input.array.dtype}", (input.array,), input.shape, input.array.dtype)
         return copy
+
+    def asserted(self, condition: Symbol) -> Symbol:
+        """A check is an index out of range where it does not hold: the graph's ops then say so in their words."""
+        fails = self.make.point("logical_not", RULES["all"](self.make, self.make.cast(condition.array, "bool")), dtype="bool")
+        self.checks.append(self.make.raw("checked", [self.make.cast(fails, "int64"), self.make.number(1, "int64")], "int64"))
+        return condition
 
     def dropout(self, node: GraphNode, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Symbol | None:
         """The mask is drawn before the program runs, as the op draws it, and comes in like an input."""
@@ -304,6 +323,8 @@ class Recorder:
                 value = value if value.dtype is target.dtype else apply(self.make, "_cast", value, target.dtype)
             else:
                 value = Symbol(self.make, self.make.number(self.make.plain(value), target.array.dtype))
+        elif name in FILLED:
+            value = self.calls.add(with_random, (target, f"{name}_", args[1:], kwargs), {}, {0: node.meta["val"]}, False, True)[0]
         else:
             noted = len(self.tape)
             try:
@@ -312,7 +333,7 @@ class Recorder:
             except NO_RULE as reason:
                 del self.tape[noted:]
                 function = getattr(Tensor, name, None)
-                if not callable(function) or name in RANDOM or f"{name}_" in FILLED or not isinstance(node.meta.get("val"), Tensor):
+                if not callable(function) or name in RANDOM or not isinstance(node.meta.get("val"), Tensor):
                     raise reason
                 value = self.calls.add(function, args, kwargs, {0: node.meta["val"]}, self.make.tape is not None)[0]
         if type(value) is not Symbol:
@@ -383,6 +404,11 @@ def with_item(input: Tensor, index: Any, value: Any) -> Tensor:
     copy = input.clone()
     copy[index] = value
     return copy
+
+
+def with_random(input: Tensor, name: str, args: tuple, kwargs: dict) -> Tensor:
+    """Random numbers like those that a method writes into a tensor."""
+    return getattr(empty_like(input.detach()), name)(*args, **kwargs)
 
 
 class Again(Exception):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..core import dtypes
 from ..ops import attention, class_loss, pooling, record
-from .arrays import Array, Source, contiguous
+from .arrays import Array, Source, broadcast_shapes, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_convolution import parameters as convolution_parameters
@@ -297,6 +297,12 @@ def expand_direct(make: Maker, input: Any, *shape: Any) -> Any:
     return apply(make, "_expand", input, RULES["expand"](make, input.array, *shape).shape)
 
 
+def broadcast_direct(make: Maker, *tensors: Any) -> tuple:
+    parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    shape = broadcast_shapes(*[part.shape for part in parts])
+    return tuple([apply(make, "_expand", part, shape) for part in parts])
+
+
 def identity_direct(make: Maker, input: Any, *args: Any, **kwargs: Any) -> Any:
     return input
 
@@ -507,7 +513,7 @@ def adaptive_direct(make: Maker, input: Any, output_size: Any) -> Any:
 DIRECT: dict[str, Callable] = {
     "to": to_direct, "reshape": shaped, "view": shaped, "matmul": matmul_direct, "mm": matmul_direct, "linear": linear_direct,
     "mean": mean_direct, "sum": sum_direct, "softmax": softmax_direct("_softmax"), "log_softmax": softmax_direct("_log_softmax"),
-    "layer_norm": layer_norm_direct, "permute": permute_direct, "expand": expand_direct, "contiguous": identity_direct,
+    "layer_norm": layer_norm_direct, "permute": permute_direct, "expand": expand_direct, "broadcast_tensors": broadcast_direct, "contiguous": identity_direct,
     "clone": direct("_clone"), "positive": identity_direct, "detach": detach_direct, "pow": pow_direct,
     "flatten": by_rule_shape("flatten"), "unflatten": by_rule_shape("unflatten"), "squeeze": by_rule_shape("squeeze"),
     "view_as": by_rule_shape("view_as"), "reshape_as": by_rule_shape("reshape_as"),

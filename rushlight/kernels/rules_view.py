@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import dtypes, promotion
-from .arrays import Array
+from .arrays import Array, broadcast_shapes
 from .make import Maker, Unsupported, bounds
 from .rules import RULES, copied, default_float, dtype_name, only, rule
 from .rules_reduction import squeeze_dims
@@ -82,6 +82,13 @@ def expand(make: Maker, input: Array, *shape: Any, **kwargs: Any) -> Array:
 @rule("expand_as")
 def expand_as(make: Maker, input: Array, other: Array) -> Array:
     return make.expand(input, other.shape)
+
+
+@rule("broadcast_tensors")
+def broadcast_tensors(make: Maker, *tensors: Any) -> tuple:
+    parts = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    shape = broadcast_shapes(*[part.shape for part in parts])
+    return tuple([make.expand(part, shape) for part in parts])
 
 
 @rule("unsqueeze", "_unsqueeze")

@@ -397,6 +397,7 @@ class Program:
         self.orders: dict[int, tuple[int, ...]] = {}
         self.words = 0  # see write_entry
         self.calls: list = []  # what it calls in Python, kept alive with it
+        self.checks = 0  # how many of the outputs are there to be checked only
         self.library = llvm.link(text + CHECK_IR, ("entry", "body"))
         self._table = self._words()
         self._state = np.zeros(2, np.int64)

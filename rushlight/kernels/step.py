@@ -137,11 +137,12 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
         if source.strides == contiguous(source.shape):
             into[len(outputs)] = source.buffer
         outputs.append(value)
+    outputs += recorder.checks
     taken = sized.chosen([symbol.array for _, symbol in inputs], used_buffers(outputs) | set(into.values()))
     chosen = [(i, symbol.array) for i, (_, symbol) in enumerate(inputs) if symbol.array in taken]
     apart(recorder, [i for i, _ in written])
     native = program.compile_arrays([s for _, s in chosen], outputs, [descriptor(s) for _, s in chosen], into)
-    native.calls = recorder.calls.made
+    native.calls, native.checks = recorder.calls.made, len(recorder.checks)
     place = {i: at for at, i in enumerate(native.returned)}
     copies = [(i, place[k]) for i, k in written if k in place]
     return runner(module, native, [(numbers.get(node, -1), recorder.constants.get(node)) for node, _ in inputs], [i for i, _ in chosen],
@@ -230,7 +231,8 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
         return kind(results) if kind in (tuple, list) else results[0]
 
     run.native, run.module, run.draws, run.direct = native, module, bool(noises), None
-    if not noises and not copies and all(what == "output" for what, *_ in picks) and (kind in (tuple, list) or len(picks) == 1):
+    plain = all(what == "output" for what, *_ in picks) and (kind in (tuple, list) or len(picks) == 1)
+    if plain and not noises and not copies and not native.checks:
         sources = [value if i < 0 else i for i, value in where]
         run.direct = Direct(native, [sources[i] for i in chosen], [symbols[i] for i in chosen], [pick[1:] for pick in picks],
                             [sources[i] for i in written], Ledger(), False)

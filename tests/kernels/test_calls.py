@@ -78,7 +78,8 @@ def test_random_numbers_come_in_the_order_of_the_code():
     def loss_of(out, x):
         first = F.dropout(out, 0.5)
         chosen = torch.multinomial(x.softmax(1), 2)
-        return (F.dropout(first, 0.3) + torch.randn(6, 4) + chosen.sum() * torch.rand(4)).square().mean()
+        noise = torch.empty(6, 4).normal_(0, 0.1)
+        return (F.dropout(first, 0.3) + noise + torch.randn(6, 4) + chosen.sum() * torch.rand(4)).square().mean()
     agree(loss_of, seed=5)
 
 
@@ -95,6 +96,44 @@ def weight_step(loss_of):
         return loss.detach()
 
     return torch.compile(step), weight, opt
+
+
+class Reversed(torch.autograd.Function):
+    """Turns the gradient round, and keeps what it saw, which is its own to keep."""
+
+    seen: list = []
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        Reversed.seen.append(x)
+        ctx.factor = factor
+        ctx.save_for_backward(x)
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        assert ctx.needs_input_grad == (True, False)
+        return -grad * ctx.factor * (ctx.saved_tensors[0].abs() < 2), None
+
+
+def test_a_function_of_the_users_is_called():
+    step = agree(lambda out, x: (Reversed.apply(out, 0.3) * x).mean() + out.square().mean())
+    kept = [(x, x.clone()) for x in Reversed.seen[-3:]]
+    step(torch.ones(6, 4))
+    assert all(torch.equal(x, before) for x, before in kept)
+
+
+def test_distributions_check_their_values_inside_the_program():
+    def loss_of(out, x):
+        policy = torch.distributions.Categorical(logits=out)
+        return -policy.log_prob((x[:, 0] * 0).long() + check[0]).mean() + torch.distributions.Normal(out, out.exp()).entropy().mean()
+
+    check = [torch.tensor(2)]
+    agree(loss_of, called=True)
+    _, _, step = trained(loss_of, wrap=torch.compile)
+    check[0] = torch.tensor(7)
+    with pytest.raises(ValueError, match="within the support"):
+        step(torch.ones(6, 4))
 
 
 def test_an_error_in_a_call_is_the_ops_own_and_nothing_is_written():
