@@ -45,6 +45,20 @@ def parent(source: Source) -> Source:
     return source.base
 
 
+def varying_numbers(guards: Any, roots: list, restless: Set[int]) -> dict[Source, int]:
+    """The numbers in restless dicts whose values no guard asks for, numbered."""
+    found: dict[Source, int] = {}
+    for guard in guards:
+        source = guard.source
+        if (guard.kind == "type" and source is not None and source.kind in ("dict_item", "state") and source not in found
+                and guard.condition in ("type({v}) is int", "type({v}) is float")):
+            owner = find_value(parent(source), roots)
+            if id(owner if source.kind == "dict_item" else owner.__dict__) in restless:
+                found[source] = len(found)
+    fixed = {guard.source for guard in guards if guard.kind == "constant"}
+    return {source: at for at, source in enumerate(source for source in found if source not in fixed)}
+
+
 class Left(Exception):
     """This guard cannot be said in words of memory."""
 
@@ -53,8 +67,10 @@ class Facts:
     """The rows for one entry's guards, as its roots are now."""
 
     def __init__(self, guards: Any, roots: list, restless: Set[int] = frozenset()):
-        self.roots, self.rows = roots, Rows(len(roots))
         self.restless = restless  # dicts that change often: their items are looked up one by one
+        # Numbers among those items that no guard fixes, such as a rate that a schedule moves: each call brings them as further arguments.
+        self.varying = varying_numbers(guards, roots, restless)
+        self.roots, self.rows = roots, Rows(len(roots) + len(self.varying))
         self.versions: dict[int, int] = {}
         self.items: list[tuple[dict, Any, Any]] = []  # dict, key, and the object that must be there
         self.held: list[Any] = []  # what must not be freed while an address is compared with its own
@@ -88,7 +104,7 @@ class Facts:
         """Whether each call may bring another object: an argument, or an item of the tuple of them."""
         if source.kind == "root":
             return not self.is_fixed(self.roots[source.key])
-        return source.kind == "tuple_item" and self.moving(parent(source))
+        return source in self.varying or source.kind == "tuple_item" and self.moving(parent(source))
 
     @staticmethod
     def is_fixed(value: Any) -> bool:
@@ -98,6 +114,8 @@ class Facts:
         """The register of an object that moves."""
         if source.kind == "root":
             return source.key + 1
+        if source in self.varying:
+            return len(self.roots) + self.varying[source] + 1
         found = self.registers.get(source)
         if found is None:
             base = self.register(parent(source))
@@ -109,6 +127,8 @@ class Facts:
 
     def find(self, source: Source) -> Any:
         """The present value of a source that moves."""
+        if source in self.varying:
+            return find_value(source, self.roots)
         return self.roots[source.key] if source.kind == "root" else self.find(parent(source))[source.key]
 
     def fixed(self, source: Source) -> Any:

@@ -151,6 +151,7 @@ class Writer:
                                       **{f"R_default{i}": value for i, value in enumerate(hot.function.__defaults__ or ())},
                                       **{f"R_first{i}": value for i, value in enumerate(hot.first)}}
         self.lines: list[str] = []
+        self.numbers: list[str] = []  # the variables of `facts.varying`
         self.signature()
         self.otherwise = f"return R_cold({self.arguments})"
 
@@ -220,6 +221,7 @@ class Writer:
         """What the launcher cannot say: the grad mode, items of dicts that change, and the guards that are left."""
         text = Text({**LOADERS, "MODES": MODES, "Defaults": modes.Defaults, **guard_names()})
         body: list[str] = []
+        self.numbers = [text.source(source, body) for source in self.facts.varying]
         for table, key, value in self.facts.items:
             body.append(f"if {self.const('table', table)}[{key!r}] is not {self.const('item', value)}: raise R_changed")
         for guard in self.facts.left:
@@ -252,7 +254,7 @@ class Writer:
         self.scope["R_launch"] = launch.launcher(self.facts.rows, self.facts.held)
         self.scope["R_outcomes"] = (Failed, Continue)
         names = ", ".join(self.roots)
-        self.lines += [f"if R_launch({names}): {self.otherwise}", f"result = R_run({names})",
+        self.lines += [f"if R_launch({', '.join([*self.roots, *self.numbers])}): {self.otherwise}", f"result = R_run({names})",
                        f"if type(result) in R_outcomes: return R_after(R_entry, result, {self.arguments})", "return result"]
 
     def directly(self, direct: Direct, take_over: bool) -> None:
@@ -287,7 +289,7 @@ class Writer:
                                                    [taken.get(at) for at in range(count)], pool.pool().address, layout.table)
         fresh = [f"a{at}" for at in range(count) if at not in taken]
         self.lines += [f"a{at} = R_empty({shape!r}, {self.const('dtype', dtype)})" for at, (shape, dtype) in enumerate(layout.outputs) if at not in taken]
-        self.lines.append(f"if R_launch({', '.join([*self.roots, *fresh])}): {self.otherwise}")
+        self.lines.append(f"if R_launch({', '.join([*self.roots, *self.numbers, *fresh])}): {self.otherwise}")
         live = any(live for *_, live in direct.results)
         histories = self.history(direct.pair, layout) if direct.pair is not None else ["spent"] * len(direct.results)
         if direct.ledger is not None or live and direct.pair is None:
@@ -340,6 +342,8 @@ class Writer:
         """An expression for an input of the graph, whose place the launcher has looked at."""
         if not isinstance(source, Source):
             return self.const("value", source)
+        if source in self.facts.varying:
+            return self.numbers[self.facts.varying[source]]
         if source.kind == "shape" or not self.facts.moving(source):
             return self.const("value", self.facts.number(source) if source.kind == "shape" else self.facts.fixed(source))
         return f"S{source.key}" if source.kind == "root" else f"{self.value(source.base)}[{source.key}]"

@@ -596,3 +596,48 @@ def test_what_a_recorded_call_gave_and_saved_is_not_to_be_written(calls):
     outs[0].zero_()  # PyTorch refuses this one too; here what was saved is a copy
     outs[1].backward()
     torch.testing.assert_close(x.grad, x.detach().exp())
+
+
+@needs_launcher
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_rate_that_changes_with_each_step_is_read_anew(inside, monkeypatch):
+    """The schedule's own numbers and the group's rate change in their dicts; a step still takes the short way."""
+    S = torch.optim.lr_scheduler
+
+    def make():
+        torch.manual_seed(0)
+        net = nn.Linear(4, 2)
+        opt = torch.optim.AdamW(net.parameters(), lr=0.05)
+        schedule = S.SequentialLR(opt, [S.LinearLR(opt, total_iters=5), S.CosineAnnealingLR(opt, 100)], [5])
+
+        def step(x):
+            opt.zero_grad()
+            loss = net(x).pow(2).mean()
+            loss.backward()
+            opt.step()
+            if inside:
+                schedule.step()
+            return loss.detach()
+        return net, opt, schedule, step
+    (one, first, one_schedule, plain), (two, second, two_schedule, wrapped) = make(), make()
+    run, x = torch.compile(wrapped), torch.ones(3, 4)
+    for at in range(40):
+        if at == 30:
+            monkeypatch.setattr(compiled_of(run).hot, "hit", None)  # the ordinary way is no way from here on
+        if at in (34, 35):
+            for opt in (first, second):
+                opt.param_groups[0]["lr"] = opt.param_groups[0]["lr"] / 2
+        assert torch.allclose(plain(x), run(x), atol=1e-4)
+        for schedule in () if inside else (one_schedule, two_schedule):
+            schedule.step()
+        assert first.param_groups[0]["lr"] == pytest.approx(second.param_groups[0]["lr"], rel=1e-12)
+        assert torch.allclose(one.weight, two.weight, atol=1e-4)
+    monkeypatch.undo()
+    for opt, step in ((first, plain), (second, run)):  # a rate of another type, and none that is finite
+        opt.param_groups[0]["lr"] = 1
+        step(x)
+    assert torch.allclose(one.weight, two.weight, atol=1e-3)
+    for opt, step in ((first, plain), (second, run)):
+        opt.param_groups[0]["lr"] = float("inf")
+        step(x)
+    assert torch.equal(one.weight.isnan(), two.weight.isnan())
