@@ -396,7 +396,7 @@ class Function:
         self.branch(f"{tag}.end")
         self.block(f"{tag}.end")
 
-    def either(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    def either(self, condition: Value, yes: Callable[[], object], no: Callable[[], object]) -> None:
         """yes() if condition else no()."""
         tag = self.fresh("either")
         self.branch_if(condition, f"{tag}.yes", f"{tag}.no")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import dtypes
-from . import attention, conv, externals, fuse, llvm, matmul, recurrent, runtime, scalars, scatter, schedule, simplify, sized  # noqa: F401 (some only enter EMIT)
+from . import attention, conv, externals, fuse, interleave, llvm, matmul, recurrent, runtime, scalars, scatter, schedule, simplify, sized  # noqa: F401 (some only enter EMIT)
 from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module

@@ -1,11 +1,14 @@
 """Rules of convolutions: forward, transposed, and both gradients."""
 
+import itertools
+import math
 from typing import Any
 
 from .arrays import Array, Source, contiguous
 from .conv import Parameters, padded_size, result_size
 from .make import Maker, Unsupported
 from .rules import RULES, copied, rule
+from .rules_contraction import product
 from .sizes import same
 
 
@@ -35,10 +38,20 @@ def apply(make: Maker, input: Array, weight: Array, p: Parameters) -> Array:
     check(input, weight)
     if input.shape[1] != weight.shape[1] * p.groups or weight.shape[0] % p.groups:
         raise Unsupported("channels do not fit the weight")
+    input, p = thinned(make, input, weight.shape[2:], p)
     size = result_size(input.shape[2:], weight.shape[2:], p)
     if min(size) < 1 or min(p.before + p.after) < 0:
         raise Unsupported("a result without points")
     return make.external("convolution", [input, dense(make, weight)], (input.shape[0], weight.shape[0], *size), input.dtype, tuple(p))
+
+
+def thinned(make: Maker, input: Array, kernel: tuple[int, ...], p: Parameters) -> tuple[Array, Parameters]:
+    """A strided convolution of single points reads few of them: those, side by side."""
+    if math.prod(kernel) > 1 or all(s == 1 for s in p.stride) or any(p.before + p.after) or any(s > 1 for s in p.spread):
+        return input, p
+    for d, s in enumerate(p.stride, 2):
+        input = make.slice(input, d, 0, input.shape[d], s)
+    return copied(make, input), p._replace(stride=(1,) * len(kernel))
 
 
 def parameters(input: Array, weight: Array, stride: Any, padding: Any, dilation: Any, groups: int) -> Parameters:
@@ -84,8 +97,13 @@ def swapped(make: Maker, weight: Array, groups: int) -> Array:
 
 
 def input_gradient(make: Maker, grad: Array, weight: Array, size: tuple[int, ...], p: Parameters) -> Array:
-    """The input's gradient: a convolution of the spread gradient with the turned weight. `size` is spatial."""
+    """The input's gradient: a convolution of the gradient with the turned weight. `size` is spatial."""
     kernel = weight.shape[2:]
+    if p.groups == 1 and kernel == p.stride and not any(p.before + p.after) and all(d == 1 for d in p.dilation) and grad.shape[2:] == tuple(
+            n // k for n, k in zip(size, kernel)):
+        return patches(make, grad, weight, size)
+    if 1 < math.prod(p.stride) <= PHASES:
+        return by_phases(make, grad, weight, size, p)
     before = tuple(d * (k - 1) - b for d, k, b in zip(p.dilation, kernel, p.before))
     after = tuple(n - ((g - 1) * s + 1 + b - d * (k - 1))
                   for n, g, s, b, d, k in zip(size, grad.shape[2:], p.stride, before, p.dilation, kernel))
@@ -93,10 +111,63 @@ def input_gradient(make: Maker, grad: Array, weight: Array, size: tuple[int, ...
     return apply(make, grad, swapped(make, weight, p.groups), Parameters(ones, p.dilation, before, after, p.stride, p.groups))
 
 
+def patches(make: Maker, grad: Array, weight: Array, size: tuple[int, ...]) -> Array:
+    """Windows that touch but do not overlap: a matrix product, whose rows are put where the windows lie."""
+    check(grad, weight)
+    batch, outputs, *result = grad.shape
+    inner, *kernel = weight.shape[1:]
+    dims = len(kernel)
+    rows = make.permute(make.reshape(grad, (batch, outputs, math.prod(result))), [0, 2, 1])
+    windows = make.reshape(product(make, rows, make.reshape(weight, (outputs, -1))), (batch, *result, inner, *kernel))
+    order = [0, dims + 1]
+    for d in range(dims):
+        order += [1 + d, dims + 2 + d]
+    whole = tuple(r * k for r, k in zip(result, kernel))
+    return make.pad(make.reshape(make.permute(windows, order), (batch, inner, *whole)), (0,) * (dims + 2), (batch, inner, *size))
+
+
+PHASES = 16  # products of strides up to which each remainder of a position gets a convolution of its own
+
+
+def by_phases(make: Maker, grad: Array, weight: Array, size: tuple[int, ...], p: Parameters) -> Array:
+    """Positions with one remainder by the strides meet some of the taps only: a convolution without strides for each, interleaved.
+
+    Along one dim, position s * u + r of the padded input gets the sum of grad[u - m] weight[t] over the taps with t * dilation = r + s * m.
+    """
+    check(grad, weight)
+    firsts = [b % s for b, s in zip(p.before, p.stride)]  # of the input within the first period that it touches
+    lows = [b // s for b, s in zip(p.before, p.stride)]
+    counts = [-(-(f + n) // s) for f, n, s in zip(firsts, size, p.stride)]
+    parts, given = [], []
+    for number, remainders in enumerate(itertools.product(*map(range, p.stride))):
+        some, between, before, after, window = weight, [], [], [], grad
+        for d, (r, s, dilation, low, count) in enumerate(zip(remainders, p.stride, p.dilation, lows, counts)):
+            taps = [t for t in range(weight.shape[2 + d]) if t * dilation % s == r]
+            if not taps:
+                break
+            step = s // math.gcd(dilation, s)
+            some = make.slice(some, 2 + d, taps[0], taps[-1] + 1, step)
+            between.append(dilation * step // s)
+            shift = (taps[0] * dilation - r) // s + between[-1] * (len(taps) - 1)  # m of the last tap
+            head, tail = shift - low, low + count - 1 - (taps[0] * dilation - r) // s - (grad.shape[2 + d] - 1)
+            window = make.slice(window, 2 + d, max(0, -head), grad.shape[2 + d] + min(0, tail), 1)
+            before.append(max(0, head))
+            after.append(max(0, tail))
+        else:
+            ones = (1,) * len(p.stride)
+            parts.append(apply(make, window, swapped(make, some, p.groups),
+                               Parameters(ones, tuple(between), tuple(before), tuple(after), ones, p.groups)))
+            given.append(number)
+    if not parts:
+        raise Unsupported("a gradient without taps")
+    return make.external("interleave", parts, (*parts[0].shape[:2], *size), grad.dtype, (p.stride, tuple(firsts), tuple(given)))
+
+
 def weight_gradient(make: Maker, input: Array, grad: Array, weight_shape: tuple[int, ...], p: Parameters) -> Array:
     check(input, grad)
     if padded_size(input.shape[2:], p) < tuple(d * (k - 1) + 1 for d, k in zip(p.dilation, weight_shape[2:])):
         raise Unsupported("a kernel larger than the input")
+    input, p = thinned(make, input, weight_shape[2:], p)
     return make.external("convolution_weight", [input, dense(make, grad)], weight_shape, input.dtype, (*p, tuple(weight_shape[2:])))
 
 
