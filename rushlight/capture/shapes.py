@@ -166,6 +166,7 @@ class Shapes(Tensors):
         self.symbol_nodes: dict[tuple, Any] = {}
         self.variations: dict[tuple, list] = {}
         self.sizes: dict[Any, tuple] = {}
+        self.stride = 1  # sizes are tried this far apart
 
     # -- making ------------------------------------------------------------------------------------------------------
 
@@ -433,7 +434,7 @@ class Shapes(Tensors):
                 moves.append({at: 2 * at + 3 for at in count})
             found = self.variations[key] = []
             for move in moves:
-                assignment = {source: hints[source] + move.get(at, 0) for at, group in enumerate(groups) for source in group}
+                assignment = {source: hints[source] + self.stride * move.get(at, 0) for at, group in enumerate(groups) for source in group}
                 if all(size > 1 for size in assignment.values()):
                     found.append((assignment, {}))
         return found
@@ -695,4 +696,5 @@ class Kept(frozenset):
 
 
 EXTREMES = Kept({min, max})
-KEEPS_SYMBOLS = Kept({min, max, sum, abs, list, tuple, zip, enumerate, reversed, iter, divmod, dict, slice})
+KEEPS_SYMBOLS = Kept({min, max, sum, abs, list, tuple, zip, enumerate, reversed, iter, divmod, dict, slice,
+                      *(getattr(operator, name) for name in "add sub mul floordiv truediv mod pow neg pos abs lt le eq ne gt ge and_ or_ xor invert".split())})

@@ -8,7 +8,7 @@ import importlib
 from typing import Any
 
 NAMES = {"export": "build", "export_for_training": "build", "draft_export": "build", "register_dataclass": "build", "unflatten": "build",
-         "default_decompositions": "build", "Package": "archive", "to_c": "c_code", "ExportedProgram": "program", "Dim": "dynamic_shapes", "dims": "dynamic_shapes", "ShapesCollection": "dynamic_shapes", "AdditionalInputs": "dynamic_shapes", "ConstraintViolationError": "dynamic_shapes",
+         "default_decompositions": "decompose", "Package": "archive", "to_c": "c_code", "ExportedProgram": "program", "Dim": "dynamic_shapes", "dims": "dynamic_shapes", "ShapesCollection": "dynamic_shapes", "AdditionalInputs": "dynamic_shapes", "ConstraintViolationError": "dynamic_shapes",
          "UserError": "dynamic_shapes", "UnflattenedModule": "module", "ModuleCallEntry": "program", "save": "archive", "load": "archive", "FormatError": "archive", "ExportGraphSignature": "graph_signature",
          "ExportBackwardSignature": "graph_signature", "InputKind": "graph_signature", "InputSpec": "graph_signature", "OutputKind": "graph_signature",
          "OutputSpec": "graph_signature", "TensorArgument": "graph_signature", "ConstantArgument": "graph_signature", "SymIntArgument": "graph_signature"}

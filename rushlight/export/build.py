@@ -178,11 +178,6 @@ def unflatten(module: ExportedProgram, flat_args_adapter: Any = None) -> Any:
     return UnflattenedModule(program)
 
 
-def default_decompositions() -> dict:
-    """No op is taken apart."""
-    return {}
-
-
 def fresh(leaf: Any) -> Any:
     """A tensor of its own for each input, so that equal inputs stay apart."""
     return leaf.detach().clone().requires_grad_(leaf.requires_grad) if isinstance(leaf, Tensor) else leaf
@@ -620,4 +615,4 @@ def mutated_placeholders(graph: Graph) -> tuple[str, ...]:
 
 VIEWS = frozenset("view view_as reshape getitem select narrow slice transpose permute t squeeze unsqueeze expand unbind chunk split detach "
                   "movedim swapaxes diagonal flatten unflatten getattr unfold as_strided".split())
-__all__ = ["default_decompositions", "export", "export_for_training", "register_dataclass", "unflatten"]
+__all__ = ["export", "export_for_training", "register_dataclass", "unflatten"]

@@ -51,7 +51,7 @@ def resolve(tracer: Any, value: Any) -> Any:
 
 def held(tracer: Any, module: Any, name: str) -> Any:
     """What a module holds and the compiled code is made of: it serves a module that holds the same object only."""
-    value = tracer.getattr(module, name)
+    value = tracer.value(tracer.getattr(module, name))
     known = tracer.home.get(id(value))
     if known is not None:
         tracer.guards.add("identity", known.source, "{v} is {0}", value)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..tensor import Tensor
+from .build import placeholder
 from .graph_signature import ExportGraphSignature, InputKind, OutputKind, OutputSpec, TensorArgument
 from .program import ExportedProgram
 
@@ -45,7 +46,9 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
         plain = out_of_place(node) if base is not None and base not in viewed and node not in viewed else None
         fetch = lambda used: now.get(seen[used], seen[used])  # noqa: E731
         args, kwargs = map_nodes(node.args, fetch), map_nodes(node.kwargs, fetch)
-        if plain is None:
+        if node.op == "placeholder":
+            made = placeholder(graph, node.name)
+        elif plain is None:
             made = graph.create_node(node.op, node.target, args, kwargs, node.name)
         else:
             made = graph.create_node(*plain, args, kwargs, node.name.rstrip("_"))

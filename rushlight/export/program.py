@@ -217,13 +217,20 @@ class ExportedProgram:
         return importlib.import_module(".compiled", __package__).ExportedModule(self, check_guards)
 
     def run_decompositions(self, decomp_table: dict | None = None, decompose_custom_triton_ops: bool = False) -> "ExportedProgram":
-        """The same program without simple in-place ops: what they wrote to its state or inputs becomes outputs.
+        """The same program without simple in-place ops, whose writes to its state or inputs become outputs, and with ops taken apart.
 
-        Our ops are not taken apart: every one of them is an op of the file format. A table of decompositions is not built.
+        Args:
+            decomp_table: op -> function that computes it with other ops; None: `default_decompositions()`. Ops are named by their
+                functions (`torch.nn.functional.silu`) or names; an empty dict takes nothing apart.
+
+        >>> import rushlight as torch
+        >>> program = torch.export.export(torch.nn.SiLU(), (torch.zeros(2),))
+        >>> [node.name for node in program.run_decompositions().graph.nodes]
+        ['input', 'sigmoid', 'mul', 'output']
         """
-        if decomp_table:
-            raise NotImplementedError("export: run_decompositions with a table")
-        return importlib.import_module(".functional", __package__).functionalize(self)
+        part = importlib.import_module(".decompose", __package__)
+        made = part.decompose(self, part.default_decompositions() if decomp_table is None else dict(decomp_table))
+        return importlib.import_module(".functional", __package__).functionalize(made)
 
     def __str__(self) -> str:
         code = self._graph_module.print_readable(print_output=False).replace("\n", "\n    ")

@@ -6,6 +6,7 @@ user's words, or a relation between sizes that the program checks on every call.
 
 import dataclasses
 import inspect
+import math
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
@@ -195,6 +196,7 @@ class ExportTracer(Unknown):
         super().__init__(point, policy, stops)
         self.relations: list[tuple] = []  # (operator name, left, right, answer, line)
         self.by_leaf: dict[int, Traced] = {}
+        self.stride = math.lcm(*(use.factor for use in policy.sizes.uses.values()))
         self.by_number: dict[int, Any] = {}  # the sources of free numbers among the inputs
         self.counted: Any = None  # the dim whose size gives the number of parts, while such an op is recorded
 
