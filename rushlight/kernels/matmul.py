@@ -283,17 +283,33 @@ class Product:
     def turn(self, f: Function, base: Value, to: Value, across: int, width: int, k: Value) -> None:
         """Entries that are contiguous along k, a square of lanes at a time."""
         lanes = self.shape.lanes
-        vector = Type(self.element, lanes)
         for first in range(0, width, lanes):
-            count = min(lanes, width - first)
-            rows = [f.load(vector, f.address(base, k + (first + i) * across, self.element), self.size) for i in range(count)]
+            f.call(self.square(min(lanes, width - first)), None, f.address(base, k + f.i64(across) * first, self.element), f.i64(across),
+                   f.address(to, k * width + first, self.element), f.i64(width))
+
+    def square(self, count: int) -> str:
+        """void f(from, across, to, width): `count` vectors that lie `across` entries apart, transposed to rows `width` apart.
+
+        One function for all products: to compile the shuffles takes longer than most of a product's code.
+        """
+        lanes, vector = self.shape.lanes, Type(self.element, self.shape.lanes)
+        name = f"turn_{self.element}_{lanes}_{count}"
+        if name not in self.module.functions:
+            f = self.module.function(name, "void", [("from", POINTER), ("across", I64), ("to", POINTER), ("width", I64)], "noinline nounwind", "internal")
+            source, across, target, width = f.parameters
+            rows = []
+            for i in range(count):
+                rows.append(f.load(vector, source, self.size))
+                source = f.address(source, across, self.element) if i < count - 1 else source
             rows += [f.constant(vector, 0.0)] * (lanes - count)
             for i, value in enumerate(transposed_square(f, rows)):
-                place = f.address(to, (k + i) * width + first, self.element)
                 if count == lanes:
-                    f.store(value, place, self.size)
+                    f.store(value, target, self.size)
                 else:
-                    self.masked_store(f, value, place, self.mask(f, count))
+                    self.masked_store(f, value, target, self.mask(f, count))
+                target = f.address(target, width, self.element) if i < lanes - 1 else target
+            f.ret()
+        return name
 
     def copy_rows(self, f: Function, base: Value, to: Value, present: Value, along: int, width: int, partial: bool, low: Value,
                   high: Value) -> None:
