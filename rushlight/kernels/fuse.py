@@ -190,6 +190,11 @@ class Planner:
     def fits(self, array: Array, group: Group, number: int) -> bool:
         if len(group.units) >= 48:
             return False
+        # Without a value or an input in common, one loop nest would only mix two streams.
+        inputs = self.inputs(array)
+        alike = not inputs.isdisjoint(group.reads)
+        if not alike and inputs.isdisjoint(group.units):
+            return False
         if isinstance(array, Reduce):
             if match(array.args[0].shape, group.variables()) is None:
                 return False
@@ -213,8 +218,7 @@ class Planner:
                     if places != {result_index(node, group)}:
                         return False
                     related = True
-            # Without a value or an input in common, one loop nest would only mix two streams.
-            return related or not self.inputs(array).isdisjoint(group.reads)
+            return related or alike
         finally:
             group.reduced = before
 
