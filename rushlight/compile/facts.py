@@ -28,6 +28,7 @@ from ..nn.module_hooks import CALL_TABLES
 from ..tensor import Tensor
 from .config import slow
 
+LONG = 1 << 60  # ints from here on have more digits than a launcher reads
 # Values that no one can change: the same object means the same answer.
 FROZEN = (int, float, str, bool, bytes, complex, type(None), range)
 NUMBERS = ("int", "float", "bool")
@@ -357,7 +358,8 @@ class Facts:
             self.rows.same(register, TYPE, id(type(self.find(source))))
         elif kind == "finite":
             self.rows.finite(register)
-        elif kind == "constant" and type(self.find(source)) in (int, float) and operands == (self.find(source),) and operands[0]:
+        elif kind == "constant" and type(self.find(source)) in (int, float) and operands == (self.find(source),) and operands[0] and (
+                type(operands[0]) is float or abs(operands[0]) < LONG):
             self.rows.number(register, operands[0])
         else:
             raise Left
