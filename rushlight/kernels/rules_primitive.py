@@ -195,6 +195,19 @@ def to_direct(make: Maker, input: Any, *args: Any, **kwargs: Any) -> Any:
     return input if wanted is input.array else apply(make, "_cast", input, wanted._dtype)
 
 
+CASTS = {"float": "float32", "double": "float64", "bfloat16": "bfloat16", "half": "float16", "bool": "bool", "long": "int64", "int": "int32",
+         "short": "int16", "char": "int8", "byte": "uint8"}  # a method that casts, and the dtype that it gives
+
+
+def cast_direct(kind: str) -> Callable:
+    return lambda make, input, memory_format=None: to_direct(make, input, dtypes.BY_NAME[kind])
+
+
+def like_direct(name: str) -> Callable:
+    """What is made in the shape of a tensor has no history of it."""
+    return lambda make, *args, **kwargs: symbols(make, RULES[name](make, *map(bare, args), **{key: bare(value) for key, value in kwargs.items()}))
+
+
 def shaped(make: Maker, input: Any, *shape: Any, **kwargs: Any) -> Any:
     result = RULES["reshape"](make, input.array, *shape, **kwargs)
     return input if result is input.array else apply(make, "_view", input, result.shape)
@@ -517,10 +530,8 @@ DIRECT: dict[str, Callable] = {
     "clone": direct("_clone"), "positive": identity_direct, "detach": detach_direct, "pow": pow_direct,
     "flatten": by_rule_shape("flatten"), "unflatten": by_rule_shape("unflatten"), "squeeze": by_rule_shape("squeeze"),
     "view_as": by_rule_shape("view_as"), "reshape_as": by_rule_shape("reshape_as"),
-    "float": lambda make, input: to_direct(make, input, dtypes.float32),
-    "double": lambda make, input: to_direct(make, input, dtypes.float64),
-    "bfloat16": lambda make, input: to_direct(make, input, dtypes.bfloat16),
-    "half": lambda make, input: to_direct(make, input, dtypes.float16),
+    **{name: cast_direct(kind) for name, kind in CASTS.items()},
+    **{name: like_direct(name) for name in ("zeros_like", "ones_like", "full_like")},
     "var": statistic_direct("_var"), "std": statistic_direct("_std"), "cat": joined_direct("_cat"), "stack": joined_direct("_stack"),
     "conv1d": convolution_direct, "conv2d": convolution_direct, "conv3d": convolution_direct, "where": where_direct,
     "split": split_direct, "chunk": chunk_direct, "cross_entropy": cross_entropy_direct, "nll_loss": nll_direct,

@@ -291,6 +291,30 @@ def test_dropout_draws_as_in_eager_mode():
     assert is_native(run)
 
 
+def test_dropout_in_causal_attention():
+    """The mask of a causal attention with dropout is made inside the program."""
+    results = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        weight = torch.nn.Parameter(torch.randn(8, 24) * 0.3)
+        opt = torch.optim.SGD([weight], lr=0.1)
+
+        def step(x):
+            opt.zero_grad()
+            q, k, v = ((x @ weight).view(2, 6, 3, 2, 4)).permute(2, 0, 3, 1, 4)
+            loss = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=0.3).square().mean()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+
+        run = torch.compile(step) if compiled else step
+        x = torch.randn(2, 6, 8)
+        results.append([run(x).item() for _ in range(4)])
+    assert results[0] == pytest.approx(results[1], abs=1e-5)
+    (entry,) = run._rushlight_compiled.start.entries
+    assert not [s.note for s in entry.run.__globals__["graph"].lowered.native.stages.steps if "python" in s.note]
+
+
 def is_native(run):
     """Whether the compiled function's graphs run as native steps."""
     entries = run._rushlight_compiled.start.entries
