@@ -1,0 +1,26 @@
+"""Training as users write it, whole steps compiled: the losses of real PyTorch, one program, no break and no compilation for each step."""
+import pytest
+
+import rushlight
+
+from .training_programs import PROGRAMS
+
+torch = pytest.importorskip("torch")
+STEPS = 20
+
+
+def losses(make, T, wrap=lambda step: step):
+    step, data = make(T)
+    step = wrap(step)
+    return [float(step(*data(at))) for at in range(STEPS)], step
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_losses_are_pytorchs_and_the_step_is_one_program(name):
+    wanted, _ = losses(PROGRAMS[name], torch)
+    found, step = losses(PROGRAMS[name], rushlight, rushlight.compile)
+    assert found == pytest.approx(wanted, rel=1e-3, abs=1e-4)
+    made = step._rushlight_compiled
+    assert not made.breaks and len(made.graphs) <= 3
+    for entry in made.start.entries:
+        assert hasattr(getattr(entry.run.__globals__.get("graph"), "lowered", None), "native"), "a graph runs by its ops"
