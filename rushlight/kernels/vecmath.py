@@ -6,6 +6,8 @@ module and type.  float32 functions without a form of their own run the float64 
 without one call the C library lane by lane.  `accuracy.py` measures them.
 """
 
+import numpy as np
+
 from . import llvm
 from .ir import Function, Type, Value
 from .lookup import looked_up, looks_up, tanh_by_pieces
@@ -30,6 +32,8 @@ EXPM1 = {"float": (0.000198910798644647, 0.0013933731243014336, 0.00833331048488
 EXP_FLOAT = (0.001381982583552599, 0.008368686772882938, 0.041668277233839035, 0.1666652113199234, 0.4999999403953552)
 # (exp(r) - 1 - r) / r^2 for |r| <= ln2 / 32
 EXP_SIXTEENTH = (0.16666992008686066, 0.5)
+# 2**(i/16) as float32, and what that leaves
+POWERS = [[float(np.float32(2.0 ** (i / 16))) for i in range(16)], [2.0 ** (i / 16) - float(np.float32(2.0 ** (i / 16))) for i in range(16)]]
 # tanh(x) / x - 1, over x^2, in x^2
 TANH = (-0.0062428489327430725, 0.02105071395635605, -0.0538475476205349, 0.13332544267177582, -0.33333316445350647)
 LOG_FLOAT = (0.0697162076830864, -0.11479748785495758, 0.1168542355298996, -0.12425685673952103, 0.14249056577682495,
@@ -137,9 +141,9 @@ def exp_by_sixteenths(x: Value) -> Value:
     n = shifted - magic
     r = (-n).fma(LN2["float"][1], (-n).fma(LN2["float"][0], x))
     t = (r * r).fma(r.polynomial(*EXP_SIXTEENTH), r)
-    power = looked_up(shifted.bitcast("i32"), [2.0 ** (i / 16) for i in range(16)])
+    high, low = [looked_up(shifted.bitcast("i32"), table) for table in POWERS]
     # The instruction rounds n down by itself.
-    return scaled(power.fma(t, power), n, shifted)
+    return scaled(high + high.fma(t, low), n, shifted)
 
 
 def expm1(x: Value) -> Value:
