@@ -16,8 +16,10 @@ from .export.jit_script import (
     fork,
     freeze,
     ignore,
+    is_instance,
     is_scripting,
     optimize_for_inference,
+    optimized_execution,
     script,
     script_if_tracing,
     unused,
@@ -26,7 +28,7 @@ from .export.jit_script import (
 from .export.jit_trace import TracerWarning, TracingCheckError, is_tracing, trace
 from .export.jit_trace import trace_module_methods as trace_module
 
-Attribute = annotate
+Attribute, isinstance = annotate, is_instance
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
@@ -39,5 +41,5 @@ def set_fusion_strategy(strategy: list) -> list:
 
 
 __all__ = ["Error", "Final", "Future", "NotSupportedError", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "TracerWarning",
-           "TracingCheckError", "UnsupportedNodeError", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing", "load", "optimize_for_inference", "save",
+           "TracingCheckError", "UnsupportedNodeError", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference", "optimized_execution", "save",
            "script", "script_if_tracing", "trace", "trace_module", "unused", "wait"]

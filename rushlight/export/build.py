@@ -161,7 +161,7 @@ def register_dataclass(cls: type, *, serialized_type_name: str | None = None) ->
     >>> torch.export.register_dataclass(Pair)
     """
     if not dataclasses.is_dataclass(cls):
-        raise AssertionError(f"Only dataclasses can be registered with this function: {cls}")
+        raise ValueError(f"field_names must be specified with a list of all fields used to initialize {cls}, as it is not a dataclass.")
     names = [field.name for field in dataclasses.fields(cls)]
     register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], names), lambda children, _: cls(**dict(zip(names, children))))
 

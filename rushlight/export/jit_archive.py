@@ -109,7 +109,7 @@ def describe(module: Module, prefix: str, translator: Translator, tensors: dict)
             mark = getattr(getattr(kind, name), "_rushlight_jit", None)
             if mark in ("ignore", "unused"):
                 continue
-            tree["methods"][name] = translator.function(getattr(kind, name))
+            tree["methods"][name] = translator.function(getattr(kind, name), kind)
     for name, child in module._modules.items():
         tree["children"][name] = None if child is None else describe(child, f"{prefix}{name}.", translator, tensors)
     return tree

@@ -124,6 +124,10 @@ class Check:
                     part.value.id == self.function.__code__.co_varnames[0]):
                 if not hasattr(self.owner, part.attr):
                     raise self.error(part, f"Module '{type(self.owner).__name__}' has no attribute '{part.attr}' ")
+                value = vars(self.owner).get(part.attr)
+                if isinstance(value, FunctionType) and value.__name__ == "<lambda>":
+                    raise self.error(part, f"Module '{type(self.owner).__name__}' has no attribute '{part.attr}' (This function exists as an attribute on the Python "
+                                           "module, but we failed to compile it to a TorchScript function. Lambda aren't supported)", RuntimeError)
                 method = getattr(type(self.owner), part.attr, None)
                 if isinstance(method, FunctionType) and not method.__module__.startswith("rushlight."):
                     self.methods.append(method)
@@ -140,7 +144,7 @@ class Check:
         if isinstance(node, ast.Constant):
             return SCALARS.get(type(node.value))
         if isinstance(node, ast.Name):
-            return known.get(node.id)
+            return known.get(node.id, self.types.get(node.id))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             return self.kind_of(node.operand, known)
         if isinstance(node, ast.JoinedStr):
@@ -169,9 +173,18 @@ class Check:
                     return False
                 continue
             self.simple(statement, known)
+            if isinstance(statement, ast.Delete):
+                self.deleted(statement, rest)
             if isinstance(statement, LEAVES):
                 return False
         return True
+
+    def deleted(self, statement: ast.Delete, rest: tuple) -> None:
+        """A name that was deleted is read."""
+        for target in statement.targets:
+            if isinstance(target, ast.Name) and read_late(target.id, rest):
+                used = next(node for following in rest for node in ast.walk(following) if isinstance(node, ast.Name) and node.id == target.id)
+                raise self.error(used, f"undefined value {target.id}", RuntimeError)
 
     def simple(self, statement: Any, known: dict[str, str]) -> None:
         if isinstance(statement, ast.AnnAssign):
@@ -191,14 +204,14 @@ class Check:
                 known.pop(name, None)
         elif isinstance(statement, ast.Return) and self.tree.returns is None:
             kind = self.kind_of(statement.value, known) if statement.value is not None else None
-            if kind is not None and self.returned is not None and kind != self.returned:
+            if kind is not None and self.returned is not None and bare(kind) != bare(self.returned):
                 raise self.error(statement, f"Previous return statement returned a value of type {self.returned} but this return statement returns "
                                             f"a value of type {kind}")
             self.returned = self.returned or kind
 
     def branches(self, statement: ast.If, known: dict[str, str], rest: tuple) -> bool:
         """An if: what both branches define, and as what. Whether its end is reached."""
-        if static(statement.test):  # decided when it is scripted: only one branch counts
+        if static(statement.test, None if self.owner is None else self.function.__code__.co_varnames[0]):  # decided when it is scripted: only one branch counts
             return True
         self.expression(statement.test)
         yes, no = dict(known), dict(known)
@@ -214,7 +227,7 @@ class Check:
                 raise self.error(statement, f"{name} is not defined in the {which} branch")
             for name in sorted(ours & theirs & used):
                 one, two = yes.get(name), no.get(name)
-                if one is not None and two is not None and one != two and read_late(name, rest):
+                if one is not None and two is not None and bare(one) != bare(two) and read_late(name, rest):
                     raise self.error(statement, f"Type mismatch: {name} is set to type {one} in the true branch and type {two} in the false branch")
         for name in assigned(statement.body) | assigned(statement.orelse):
             if yes.get(name) != no.get(name):
@@ -224,13 +237,23 @@ class Check:
         return any(goes_on)
 
 
-def static(test: Any) -> bool:
-    """Whether scripting may decide a condition itself: None checks, types, attributes of the module, is_scripting."""
+def static(test: Any, owner: str | None) -> bool:
+    """Whether scripting may decide a condition itself: None checks, types, attributes of the module (`owner` names it), is_scripting."""
+    called = {id(node.func) for node in ast.walk(test) if isinstance(node, ast.Call)}
     for node in ast.walk(test):
-        if isinstance(node, (ast.Is, ast.IsNot)) or isinstance(node, ast.Attribute) or isinstance(node, ast.Call) and isinstance(
-                node.func, ast.Name) and node.func.id in ("isinstance", "hasattr", "is_scripting"):
+        if isinstance(node, (ast.Is, ast.IsNot)):
+            return True
+        if isinstance(node, ast.Call) and (node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")) in (
+                "isinstance", "hasattr", "is_scripting", "is_tracing"):
+            return True
+        if isinstance(node, ast.Attribute) and id(node) not in called and isinstance(node.value, ast.Name) and node.value.id == owner:
             return True
     return False
+
+
+def bare(kind: str) -> str:
+    """A type without how it came to be known."""
+    return kind.removesuffix(" (inferred)")
 
 
 def names_in(target: Any) -> set[str]:

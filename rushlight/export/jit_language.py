@@ -17,6 +17,7 @@ from ..nn.module import Module
 from ..tensor import Tensor
 from . import targets
 from .encode import decode, encode, identifier, need
+from .jit_types import check_type, types_of
 
 STATEMENTS = frozenset("Expr Assign AugAssign AnnAssign Return If While For Break Continue Pass Assert Raise Delete With".split())
 EXPRESSIONS = frozenset("Name Constant BinOp UnaryOp BoolOp Compare Call Attribute Subscript Slice Tuple List Dict IfExp ListComp "
@@ -37,6 +38,9 @@ FACTS = frozenset("shape dtype device ndim requires_grad is_leaf grad T mT H mH 
 VALUES = frozenset(("item", "tolist"))
 
 
+YES, NO = {"_": "Value", "value": True}, {"_": "Value", "value": False}
+
+
 class NotSupportedError(RuntimeError):
     """The code uses what a saved script has no place for."""
 
@@ -52,7 +56,8 @@ class Translator:
         self.numbers: dict[Any, int] = {}
         self.adopted: dict[int, int] = {}  # the identity of a loaded script's functions -> the number of the first of them here
 
-    def function(self, function: Any) -> int:
+    def function(self, function: Any, owner: type | None = None) -> int:
+        """The number of a function; `owner`: the class of a method."""
         function = getattr(function, "_rushlight_original", function)
         function = getattr(function, "__func__", function)
         if function in self.numbers:
@@ -75,9 +80,9 @@ class Translator:
         names = [item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
         defaults = dict(zip(names[len(arguments.posonlyargs + arguments.args) - len(function.__defaults__ or ()):], function.__defaults__ or ()))
         defaults.update(function.__kwdefaults__ or {})
-        scope = Scope(self, function, names, source)
-        self.functions[number] = {"name": function.__name__, "names": names, "defaults": {key: encode(item, key) for key, item in defaults.items()},
-                                  "body": [scope.tree(item) for item in tree.body]}
+        scope = Scope(self, function, names, source, owner)
+        self.functions[number] = {"name": function.__name__, "names": names, "types": types_of(function, False), "defaults": {key: encode(item, key) for key, item in defaults.items()},
+                                  "body": scope.tree(tree.body)}
         return number
 
 
@@ -102,7 +107,8 @@ def renumbered(node: Any, base: int) -> Any:
 class Scope:
     """One function's names: its variables, and what its globals and closure held when it was scripted."""
 
-    def __init__(self, translator: Translator, function: types.FunctionType, names: list, source: str):
+    def __init__(self, translator: Translator, function: types.FunctionType, names: list, source: str, owner: type | None = None):
+        self.owner, self.first = owner, names[0] if names else None
         self.translator, self.function, self.source = translator, function, source
         closure = inspect.getclosurevars(function) if function.__closure__ else None
         self.outside = {**function.__globals__, **(closure.nonlocals if closure else {})}
@@ -132,7 +138,8 @@ class Scope:
     def tree(self, node: Any) -> Any:
         """A node as JSON."""
         if isinstance(node, list):
-            return [self.tree(item) for item in node]
+            made = [self.tree(item) for item in node]
+            return [part for item in made for part in (item if isinstance(item, list) else [item])]
         if not isinstance(node, ast.AST):
             return node
         kind = type(node).__name__
@@ -140,6 +147,18 @@ class Scope:
             if node.value is not None and not isinstance(node.value, (bool, int, float, str, type(...))):
                 raise self.refuse(node, f"a constant of type {type(node.value).__name__}")
             return {"_": "Value", "value": encode(node.value)}
+        if kind in ("If", "IfExp"):
+            test = self.tree(node.test)
+            if test == YES or test == NO:  # decided when it is scripted: the other branch need not be what scripts know
+                return self.tree(node.body if test == YES else node.orelse)
+        if kind == "UnaryOp" and isinstance(node.op, ast.Not):
+            operand = self.tree(node.operand)
+            if operand == YES or operand == NO:
+                return NO if operand == YES else YES
+        if kind == "Attribute" and self.owner is not None and isinstance(node.value, ast.Name) and node.value.id == self.first and getattr(
+                getattr(self.owner, node.attr, None), "_rushlight_jit", None) == "ignore":
+            raise RuntimeError(self.refuse(node, f"Could not export Python function call '{node.attr}'. Remove calls to Python functions before export. Did you forget to "
+                                    "add @script or @script_method annotation? If this is a nn.ModuleList, add it to __constants__"))
         if kind in ("Name", "Attribute") and isinstance(node.ctx, ast.Load):
             found, value = self.outer(node)
             if found:
@@ -156,7 +175,7 @@ class Scope:
             found, value = self.outer(node.func)
             name = getattr(value, "__name__", "") if found else ""
             if name == "is_scripting":
-                return {"_": "Value", "value": True}
+                return YES
             if name == "annotate" and len(node.args) == 2:
                 return self.tree(node.args[1])
             if value is isinstance and len(node.args) == 2 and not node.keywords:
@@ -237,9 +256,13 @@ def check_functions(functions: Any) -> list[dict]:
     """The functions of a file, every node of a known shape."""
     need(type(functions) is list, "a list of functions")
     for function in functions:
-        need(type(function) is dict and set(function) == {"name", "names", "defaults", "body"} and identifier(function["name"])
+        need(type(function) is dict and set(function) - {"types"} == {"name", "names", "defaults", "body"} and identifier(function["name"])
              and type(function["names"]) is list and all(identifier(name) and not name.startswith("__") for name in function["names"])
              and len(set(function["names"])) == len(function["names"]) and type(function["defaults"]) is dict and type(function["body"]) is list, "a function")
+        known = function.get("types", {})
+        need(type(known) is dict and all(name in function["names"] for name in known), "types of arguments")
+        for text in known.values():
+            check_type(text)
         for value in function["defaults"].values():
             decode(value, {})
         for item in function["body"]:

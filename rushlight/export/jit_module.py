@@ -28,7 +28,7 @@ class ScriptModule(Module):
 
     def _count_call(self) -> None:
         """Compile this module when it is called a second time; calls within a script belong to it."""
-        if self._compiled_call_impl is None and not getattr(scripting, "now", False):
+        if self._compiled_call_impl is None and not getattr(scripting, "now", False) and not getattr(scripting, "plain", False):
             if self.__dict__.get("_was_called"):
                 self.compile()
             self.__dict__["_was_called"] = True
@@ -88,6 +88,10 @@ class TracedFunction(ScriptFunction):
         self.__doc__ = getattr(original, "__doc__", None)
 
     @property
+    def name(self) -> str:
+        return self.__name__.replace("<lambda>", "_lambda")
+
+    @property
     def graph(self) -> Any:
         return self.program.graph
 
@@ -97,8 +101,8 @@ class TracedFunction(ScriptFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         again = self._run
-        if again is None:
-            self._run = compile(caller(self))
+        if again is None or getattr(scripting, "plain", False):
+            self._run = again or compile(caller(self))
             return self.call(*args, **kwargs)
         return again(*args, **kwargs)
 

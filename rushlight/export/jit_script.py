@@ -5,19 +5,22 @@ a branch are kept, each as native code.  Saved, it is the tree of jit_language.p
 from (jit_python.py).  Departing: `export.export` checks what this trusts.  Read `script` first.
 """
 
+import contextlib
 import copy
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ..compile import compile
 from ..nn.module import Module
 from .jit_check import check
 from .jit_language import NotSupportedError, Translator
-from .jit_module import ScriptFunction, ScriptModule, deprecated, scripting
+from .jit_module import ScriptFunction, ScriptModule, TracedModule, deprecated, scripting
 from .jit_python import graph_text, text_of
+from .jit_types import Signature, fits, signature_of, text_of_type
 
 
 class Error(Exception):
@@ -47,14 +50,24 @@ class ScriptedFunction(ScriptFunction):
     def __init__(self, function: Callable):
         self._rushlight_original = function
         functools.update_wrapper(self, function)
+        self._signature = signature_of(function)
         self._run: Callable | None = None  # the compiled function, made when it is called a second time
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run = self._run
-        if run is None:
-            self._run = compile(self._rushlight_original)
+        if run is None or getattr(scripting, "plain", False):
+            self._run = run or compile(self._rushlight_original)
             run = self._rushlight_original
-        return as_script(run, self._rushlight_original, args, kwargs)
+        return as_script(run, self._signature, args, kwargs)
+
+    @property
+    def name(self) -> str:
+        return self.__name__
+
+    @property
+    def schema(self) -> str:
+        """The declaration, with types."""
+        return self._signature.declared
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else functools.partial(self, owner)
@@ -108,44 +121,20 @@ def code_of(function: Callable) -> str:
     return text_of(*known) if known is not None else textwrap.dedent(inspect.getsource(function))
 
 
-def as_script(run: Callable, function: Callable, args: tuple, kwargs: dict) -> Any:
-    """Call `run`, which stands for `function`; what its code raises is shown as PyTorch shows it."""
+def as_script(run: Callable, signature: Signature | None, args: tuple, kwargs: dict) -> Any:
+    """Call `run`, whose arguments `signature` checks; what its code raises is shown as PyTorch shows it."""
     before = getattr(scripting, "now", False)
+    if not before and signature is not None:
+        signature.check(args, kwargs)
     scripting.now = True
     try:
         return run(*args, **kwargs)
-    except TypeError as error:
-        text = None if before else other_arguments(function, args, kwargs)
-        if text is None:
-            raise
-        raise RuntimeError(text) from error
     except Exception as error:
         if before or not raised_by_user(error):
             raise
         raise failed(error) from error
     finally:
         scripting.now = before
-
-
-def other_arguments(function: Callable, args: tuple, kwargs: dict) -> str | None:
-    """What is wrong with the arguments, in PyTorch's words; None if they fit."""
-    module = getattr(function, "__self__", None)
-    original = function if module is None else type(module).forward
-    signature = inspect.signature(original)
-    given = args if module is None else (module, *args)
-    try:
-        signature.bind(*given, **kwargs)
-        return None
-    except TypeError:
-        pass
-    declared = f"Declaration: {original.__name__}({', '.join(map(str, signature.parameters.values()))})"
-    if len(given) > len(signature.parameters):
-        return f"{original.__name__}() expected at most {len(signature.parameters)} argument(s) but received {len(given) + len(kwargs)} argument(s). {declared}"
-    names = list(signature.parameters)
-    missing = [name for name in names[len(given):] if name not in kwargs and signature.parameters[name].default is inspect.Parameter.empty]
-    if missing:
-        return f"{original.__name__}() is missing value for argument '{missing[0]}'. {declared}"
-    return f"Unknown keyword argument '{next(name for name in kwargs if name not in names[len(given):])}' for operator '{original.__name__}'. {declared}"
 
 
 def raised_by_user(error: Exception) -> bool:
@@ -172,7 +161,16 @@ class ScriptedModule(ScriptModule):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._count_call()
-        return as_script(super().__call__, self.forward, args, kwargs)
+        return as_script(super().__call__, self._forward_signature(), args, kwargs)
+
+    def _forward_signature(self) -> Signature | None:
+        """What a call must fit; None for a layer of ours, which says itself what is wrong."""
+        kind = self.__dict__["_original_class"]
+        if kind not in SIGNATURES:
+            forward = kind.forward
+            plain = kind.__module__.startswith("rushlight.") or not inspect.isfunction(forward)
+            SIGNATURES[kind] = None if plain else signature_of(forward, self.__dict__["_original_name"])
+        return SIGNATURES[kind]
 
     @property
     def code(self) -> str:
@@ -191,6 +189,7 @@ class ScriptedModule(ScriptModule):
 
 
 CLASSES: dict[type, type] = {}
+SIGNATURES: WeakKeyDictionary[type, Signature | None] = WeakKeyDictionary()
 
 
 def class_of(kind: type) -> type:
@@ -264,6 +263,8 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         check_module(obj)
         return script_module(obj, {})
     if inspect.isclass(obj):
+        if issubclass(obj, Module):
+            raise RuntimeError(f"Type '{obj}' cannot be compiled since it inherits from nn.Module, pass an instance instead")
         return obj  # a class used by scripts stays the class it is
     if inspect.isfunction(obj) or inspect.ismethod(obj):
         code = obj.__code__
@@ -299,6 +300,34 @@ def unused(fn: Callable) -> Callable:
     return fn
 
 
+def is_instance(obj: Any, target_type: Any) -> bool:
+    """Whether a value is of a type, also `List[int]` and the like. `torch.jit.isinstance`.
+
+    >>> import rushlight as torch
+    >>> torch.jit.isinstance([1, 2], list[int]), torch.jit.isinstance(["a"], list[int])
+    (True, False)
+    """
+    kinds = target_type if isinstance(target_type, tuple) else (target_type,)
+    texts = [text_of_type(kind) for kind in kinds]
+    return any(isinstance(obj, kind) if text is None or "[" not in text else fits(text, obj) for kind, text in zip(kinds, texts))
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Whether scripts and traces that are called within compile; False: they run as they were written.
+
+    >>> import rushlight as torch
+    >>> with torch.jit.optimized_execution(False):
+    ...     pass
+    """
+    before = scripting.__dict__.get("plain", False)
+    scripting.plain = not should_optimize
+    try:
+        yield
+    finally:
+        scripting.plain = before
+
+
 def annotate(the_type: Any, the_value: Any) -> Any:
     """The value; the type is for readers."""
     return the_value
@@ -309,11 +338,68 @@ def script_if_tracing(fn: Callable) -> Callable:
     return fn
 
 
+class Removed:
+    """An attribute that freezing took away."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        raise AttributeError(f"'{type(owner).__name__}' object has no attribute '{self.name}'")
+
+
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """The module, which must be in eval mode."""
+    """A copy of a scripted or traced module whose parameters and buffers are constants, and which has forward only and `preserved_attrs`.
+
+    Raises RuntimeError for a module in training mode, and for one that was not scripted.
+
+    >>> import rushlight as torch, warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     frozen = torch.jit.freeze(torch.jit.script(torch.nn.Linear(2, 1).eval()))
+    >>> list(frozen.parameters()), frozen(torch.zeros(3, 2)).shape
+    ([], torch.Size([3, 1]))
+    """
+    if not isinstance(mod, ScriptModule):
+        raise RuntimeError("Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'.")
     if mod.training:
         raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
-    return mod
+    return frozen(mod, frozenset(preserved_attrs or ()), "")
+
+
+def frozen(module: Module, preserved: frozenset, prefix: str) -> Module:
+    made = object.__new__(type(module))
+    made.__dict__.update(module.__dict__)
+    for name in ("_compiled_call_impl", "_was_called"):
+        made.__dict__.pop(name, None)
+    constants = {}
+    for table in ("_parameters", "_buffers"):
+        kept = made.__dict__[table] = copy.copy(module.__dict__[table])
+        for name, value in list(kept.items()):
+            if value is not None and prefix + name not in preserved:
+                del kept[name]
+                constants[name] = value.detach().clone()
+    made.__dict__.update(constants)
+    children = made.__dict__["_modules"] = copy.copy(module.__dict__["_modules"])
+    for name, child in module._modules.items():
+        if child is not None:
+            children[name] = frozen(child, preserved, f"{prefix}{name}.")
+    if isinstance(made, TracedModule):
+        made.__dict__["places"] = {target: place_of(made, target) for target in made.places}
+    gone = {name: Removed() for name in getattr(type(module), "_scripted", ()) if name != "forward" and prefix + name not in preserved and (
+        getattr(getattr(type(module), name, None), "_rushlight_jit", None) == "export")}
+    if gone:
+        made.__class__ = type(type(module).__name__, (type(module),), {"__module__": "torch.jit", **gone})
+    return made
+
+
+def place_of(module: Module, target: str) -> tuple[dict, str]:
+    """The table that holds a tensor of a traced module, and its key there."""
+    *path, name = target.split(".")
+    for part in path:
+        module = module._modules[part]  # type: ignore[assignment]
+    tables = module.__dict__, module._parameters, module._buffers
+    return next(table for table in tables if name in table), name
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:

@@ -86,6 +86,12 @@ def baked_length(self: Any, args: tuple, kwargs: dict) -> Any:
     return ExportTracer.special[len](self, args, kwargs)
 
 
+CONSTANTS = frozenset(("tensor", "from_numpy"))  # ops whose results a trace holds as they are
+WARNINGS.update({name: f"torch.{name} results are registered as constants in the trace. You can safely ignore this warning if you use this function to create "
+                       "tensors out of constant variables that would be the same every time you call this function. In any other case, this might cause the "
+                       "trace to be incorrect." for name in CONSTANTS})
+
+
 class TraceTracer(ExportTracer):
     """Captures one run; never refuses for a value."""
 
@@ -140,6 +146,8 @@ class TraceTracer(ExportTracer):
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
         name = public_name(function)
+        if name in CONSTANTS and self.from_user():
+            self.warn(name)
         known = KINDS.get(name)
         if known is not None and args and type(self.value(args[0])) is Traced:
             self.warn(known[0])

@@ -436,3 +436,93 @@ def plus(x):
 def test_mutated_scripts():
     from tests.export.test_archive import fuzz
     assert fuzz.main(200, 3, script=True)["json", "refused"] > 10
+
+
+# -- types, freezing, marks -----------------------------------------------------------------------------------------------
+
+
+def typed(x, sizes: list[int], scale: float = 1.0, names: dict[str, int] | None = None, flag: bool = False) -> torch.Tensor:
+    return x * scale if flag else x + sizes[0]
+
+
+@pytest.mark.parametrize("args, kwargs, text", [
+    ((3, [1]), {}, "typed() Expected a value of type 'Tensor (inferred)' for argument 'x' but instead found type 'int'."),
+    ((torch.ones(1), [1.5]), {}, "typed() Expected a value of type 'List[int]' for argument 'sizes' but instead found type 'list'."),
+    ((torch.ones(1), [1], "a"), {}, "typed() Expected a value of type 'float' for argument 'scale' but instead found type 'str'."),
+    ((torch.ones(1), [1]), {"names": {"a": "b"}}, "typed() Expected a value of type 'Optional[Dict[str, int]]' for argument 'names' but instead found type 'dict'."),
+    ((torch.ones(1),), {}, "typed() is missing value for argument 'sizes'. Declaration: typed(Tensor x, int[] sizes, float scale=1.0, Dict(str, int)? names=None, bool flag=False)"),
+    ((torch.ones(1), [1]), {"other": 1}, "Unknown keyword argument 'other' for operator 'typed'. Schema: typed(Tensor x, "),
+    ((torch.ones(1), [1], 1.0, None, False, 1), {}, "typed() expected at most 5 argument(s) but received 6 argument(s). Declaration: typed(")])
+def test_arguments_of_another_type(args, kwargs, text):
+    made = jit.script(typed)
+    for script in (made, reloaded(made), reloaded(reloaded(made))):
+        assert script(torch.ones(1), (2,), 2).item() == 3.0  # a tuple for a list, a whole number for a float
+        with pytest.raises(RuntimeError) as caught:
+            script(*args, **kwargs)
+        assert str(caught.value).startswith(text)
+
+
+def test_types_of_values():
+    assert jit.isinstance([1], list[int]) and not jit.isinstance([1.0], list[int]) and jit.isinstance((1, "a"), tuple[int, str])
+    assert jit.isinstance({"a": torch.ones(1)}, dict[str, torch.Tensor]) and jit.isinstance(3, (str, int))
+
+
+def test_freezing():
+    net = jit.script(Net().eval())
+    whole = jit.freeze(net)
+    kept = jit.freeze(net, preserved_attrs=["extra", "shift"])
+    x = torch.randn(3, 2)
+    for frozen in (whole, reloaded(whole)):
+        for _ in range(3):
+            assert torch.allclose(frozen(x), net(x), atol=1e-6)
+    assert not list(whole.parameters()) and not list(whole.state_dict()) and not hasattr(whole, "extra") and list(net.parameters())
+    assert torch.equal(kept.extra(x), net.extra(x)) and list(kept.state_dict()) == ["shift"]
+    with torch.no_grad():
+        net.shift.add_(1.0)
+    assert not torch.allclose(whole(-x.abs()), net(-x.abs()))  # constants are copies
+    traced = jit.trace(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval(), x)
+    frozen = jit.freeze(traced)
+    assert torch.allclose(frozen(x), traced(x)) and not list(frozen.state_dict())
+    for module, text in ((nn.Linear(2, 2), "Freezing expects a ScriptModule as input"), (jit.script(nn.Linear(2, 2)), "only implemented for modules in eval mode")):
+        with pytest.raises(RuntimeError, match=text):
+            jit.freeze(module)
+
+
+def test_marked_methods():
+    class Ignores(nn.Module):
+        @jit.ignore
+        def python(self, x):
+            return x + 1
+
+        def forward(self, x):
+            return self.python(x)
+
+    class Asks(Ignores):
+        def forward(self, x):
+            if not jit.is_scripting():
+                return self.python(x)
+            return x + 2
+
+    made = jit.script(Ignores())
+    assert made(torch.ones(1)).item() == 2.0
+    with pytest.raises(RuntimeError, match="Could not export Python function call 'python'. Remove calls to Python functions before export"):
+        jit.save(made, io.BytesIO())
+    asks = jit.script(Asks())
+    assert asks(torch.ones(1)).item() == reloaded(asks)(torch.ones(1)).item() == 3.0 and Asks()(torch.ones(1)).item() == 2.0
+    with pytest.raises(RuntimeError, match="cannot be compiled since it inherits from nn.Module, pass an instance instead"):
+        jit.script(nn.Linear)
+
+
+def test_as_they_were_written():
+    made = jit.script(helper)
+    with jit.optimized_execution(False):
+        for _ in range(3):
+            assert made(torch.ones(1)).item() == 1.0
+    assert made.schema == "helper(Tensor x)" and made.name == "helper"
+
+
+def test_tensors_that_a_trace_holds():
+    for function, text in ((lambda x: x + torch.tensor([1.0]), "torch.tensor results are registered as constants in the trace"),
+                           (lambda x: x + torch.from_numpy(x.numpy()), "torch.from_numpy results are registered as constants")):
+        _, said = noted(lambda function=function: jit.trace(function, torch.ones(1)))
+        assert any(message.startswith(text) for message in said), said

@@ -243,3 +243,28 @@ def test_modules():
         jit.script(torch.nn.Sequential(Deep()))
     with pytest.raises(ValueError, match="The provided filename nowhere.pt does not exist"):
         jit.load("nowhere.pt")
+
+
+def returns_both(x, n: int):
+    if n > 0:
+        return x
+    return n
+
+
+def defined_on_one_side(x):
+    if x.sum() > 0:
+        y = x
+    return y  # noqa: F821 (that is the point)
+
+
+def deletes(x):
+    del x
+    return x  # noqa: F821
+
+
+@pytest.mark.parametrize("function, text", [
+    (returns_both, r"Previous return statement returned a value of type Tensor \(inferred\) but this return statement returns a value of type int"),
+    (defined_on_one_side, "y is not defined in the false branch"), (deletes, "undefined value x")])
+def test_a_condition_on_data_is_not_decided_when_scripted(function, text):
+    with pytest.raises(RuntimeError, match=text):
+        torch.jit.script(function)
