@@ -15,6 +15,7 @@ from .ir import Function, Module, Type, Value
 from .matmul import I64, POINTER, transposed_square
 from .sizes import ceil_div, is_open
 
+SUMS = 8  # at least, so that the multipliers always have one to work on
 LINE = 64  # bytes of the caches
 TASKS = 16  # that a convolution is shared out in, if it has so many parts
 CACHED = 40_000  # packed weights that stay in the second cache while all images of a task go by
@@ -148,7 +149,9 @@ class Direct:
     def __init__(self, module: Module, name: str, element: str, size: int, g: Any, lanes: int, registers: int):
         self.module, self.name, self.element, self.size, self.g, self.lanes = module, name, element, size, g, lanes
         # Two vectors for one scalar read fewer scalars; one vector makes fuller squares, which pays where taps share their scalars.
-        self.vectors = vectors_for(g.outputs, lanes, registers, 1 if registers > 16 and g.taps > 1 else 2)
+        # Few points need more vectors, since a sum waits for its last product.
+        fuller = registers > 16 and g.taps > 1 and g.points >= SUMS
+        self.vectors = vectors_for(g.outputs, lanes, registers, 1 if fuller else 2 if 2 * g.points >= SUMS else 3)
         self.width = lanes * self.vectors
         self.cut = Cut.of(g.result, members(self.vectors, lanes, registers))
         self.strides = row_major(g.size)

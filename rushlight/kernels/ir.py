@@ -363,6 +363,20 @@ class Function:
         text = lane if isinstance(lane, Value) else f"i64 {lane}"
         return self.emit(vector.type, f"insertelement {vector}, {value}, {text}")
 
+    def every_other(self, kind: Type, pointer: Value, align: int, mask: Value | None) -> Value:
+        """Lanes from pointer[0], pointer[2], ... where `mask` holds, zeros elsewhere: two loads that touch nothing else."""
+        lanes, parts = kind.lanes, []
+        asked = mask if mask is not None else self.constant(Type("i1", lanes), True)
+        symbol = f"llvm.masked.load.{kind.mangled}.p0"
+        self.module.declare(f"declare {kind} @{symbol}(ptr, {asked.type}, {kind})")
+        for half in (0, 1):
+            picks = ", ".join(f"i32 {half * lanes // 2 + i // 2 if i % 2 == 0 else lanes}" for i in range(lanes))
+            own = self.emit(asked.type, f"shufflevector {asked}, {asked.type} zeroinitializer, <{lanes} x i32> <{picks}>")
+            place = self.emit(Type("ptr"), f"getelementptr {kind.element}, {pointer}, i64 {half * lanes}")
+            parts.append(self.emit(kind, f"call {kind} @{symbol}(ptr align {align} {place.text}, {own}, {kind} zeroinitializer)"))
+        picks = ", ".join(f"i32 {2 * i}" for i in range(lanes))
+        return self.emit(kind, f"shufflevector {parts[0]}, {parts[1]}, <{lanes} x i32> <{picks}>")
+
     # -- loops -------------------------------------------------------------------------------------------------------
 
     def loop(self, start: Value, stop: Value, step: int, body: Callable[[Value], None], note: str = "") -> None:

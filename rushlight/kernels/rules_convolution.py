@@ -42,7 +42,17 @@ def apply(make: Maker, input: Array, weight: Array, p: Parameters) -> Array:
     size = result_size(input.shape[2:], weight.shape[2:], p)
     if min(size) < 1 or min(p.before + p.after) < 0:
         raise Unsupported("a result without points")
+    if one_window(input.shape, weight.shape, size, p):
+        rows = product(make, make.reshape(input, (input.shape[0], -1)), make.permute(make.reshape(weight, (weight.shape[0], -1)), [1, 0]))
+        return make.reshape(rows, (input.shape[0], weight.shape[0], *size))
+    if input.shape[1] == math.prod(weight.shape[1:]) == 1 and size == input.shape[2:]:
+        return make.point("mul", input, make.reshape(weight, (1, *weight.shape[:1], *(1,) * len(size))))
     return make.external("convolution", [input, dense(make, weight)], (input.shape[0], weight.shape[0], *size), input.dtype, tuple(p))
+
+
+def one_window(input: tuple[int, ...], weight: tuple[int, ...], result: tuple[int, ...], p: Parameters) -> bool:
+    """Whether a convolution of these shapes has one window, the whole input: a matrix product."""
+    return p.groups == 1 and math.prod(result) == 1 and input[2:] == weight[2:] and all(s == 1 for s in p.spread)
 
 
 def thinned(make: Maker, input: Array, kernel: tuple[int, ...], p: Parameters) -> tuple[Array, Parameters]:
@@ -99,6 +109,10 @@ def swapped(make: Maker, weight: Array, groups: int) -> Array:
 def input_gradient(make: Maker, grad: Array, weight: Array, size: tuple[int, ...], p: Parameters) -> Array:
     """The input's gradient: a convolution of the gradient with the turned weight. `size` is spatial."""
     kernel = weight.shape[2:]
+    if one_window((0, 0, *size), weight.shape, grad.shape[2:], p):
+        check(grad, weight)
+        rows = product(make, make.reshape(grad, grad.shape[:2]), make.reshape(weight, (weight.shape[0], -1)))
+        return make.reshape(rows, (grad.shape[0], weight.shape[1], *size))
     if p.groups == 1 and kernel == p.stride and not any(p.before + p.after) and all(d == 1 for d in p.dilation) and grad.shape[2:] == tuple(
             n // k for n, k in zip(size, kernel)):
         return patches(make, grad, weight, size)
@@ -167,6 +181,9 @@ def weight_gradient(make: Maker, input: Array, grad: Array, weight_shape: tuple[
     check(input, grad)
     if padded_size(input.shape[2:], p) < tuple(d * (k - 1) + 1 for d, k in zip(p.dilation, weight_shape[2:])):
         raise Unsupported("a kernel larger than the input")
+    if one_window(input.shape, weight_shape, grad.shape[2:], p):
+        rows = product(make, make.permute(make.reshape(grad, grad.shape[:2]), [1, 0]), make.reshape(input, (input.shape[0], -1)))
+        return make.reshape(rows, weight_shape)
     input, p = thinned(make, input, weight_shape[2:], p)
     return make.external("convolution_weight", [input, dense(make, grad)], weight_shape, input.dtype, (*p, tuple(weight_shape[2:])))
 
