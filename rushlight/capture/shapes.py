@@ -19,6 +19,7 @@ from ..core import modes
 from ..core.size import Size
 from ..graph import map_nodes
 from ..tensor import Tensor, wrap
+from .counted import sizes_that_count
 from .machine import Break
 from .sources import Source
 from .tensors import FACTS, Tensors, Traced, changes, public_name, set_mode
@@ -507,12 +508,13 @@ class Shapes(Tensors):
             for symbol in self.all_symbols():
                 symbol.concrete()
 
-    def fix_sizes(self, value: Any) -> None:
-        """The sizes of a tensor decide more than the graph can say: fix them."""
+    def fix_sizes(self, value: Any, name: str = "", args: tuple = (), kwargs: Any = None) -> None:
+        """The sizes of a tensor decide more than the graph can say: fix them, or of an op of several results those that count."""
         if type(value) is Traced:
-            for size in self.shape_of(value):
-                if type(size) is Symbol:
-                    size.concrete()
+            shape = self.shape_of(value)
+            for dim in sizes_that_count(name, args, kwargs or {}, len(shape)):
+                if type(shape[dim]) is Symbol:
+                    shape[dim].concrete()
 
     def input_number(self, value: Traced) -> Any:
         """`.item()` of an input that nothing has written yet: a number input of the graph."""
@@ -552,7 +554,7 @@ class Shapes(Tensors):
                     name in ("stride", "is_contiguous") and not self.keeps_layout(self.value(args[0]), name)):
                 for arg in args[:1]:
                     for item in arg if isinstance(arg, (list, tuple)) else (arg,):
-                        self.fix_sizes(self.value(item))
+                        self.fix_sizes(self.value(item), name, args, kwargs)
                 for source, strides in self.strided:
                     self.guards.add("layout", source, "{v}._array.strides == {0}", strides, words=f"tensor {source.name!r} strides == {strides}")
         args, kwargs = self.with_signs(function, args, kwargs)
@@ -590,7 +592,7 @@ class Shapes(Tensors):
 
     def iterate_tensor(self, value: Tensor) -> Any:
         if self.policy.any_dynamic:
-            self.fix_sizes(value)
+            self.fix_sizes(value, "__iter__")
         return super().iterate_tensor(value)
 
     # -- places that need the plain number ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from ..capture.bytecode import decode
 from ..capture.loading import Uncapturable
 from ..capture.machine import Break, Restart
 from ..capture.points import FrameState, Point, Points
+from ..capture.counted import counted_dim
 from ..capture.shapes import Symbol
 from ..capture.sources import find_value
 from ..capture.tensors import VALUES, Traced, assert_true, present_modes, public_name
@@ -277,7 +278,7 @@ class ExportTracer(Unknown):
             self.relations.append((name, *parts, answer, self.user_line()))
         return answer
 
-    def fix_sizes(self, value: Any) -> None:
+    def fix_sizes(self, value: Any, name: str = "", args: tuple = (), kwargs: Any = None) -> None:
         """Only the size that decides how many parts there are; None: all sizes; a tuple: how many there are, as a relation."""
         dim = self.counted
         if dim == "none" or type(value) is not Traced:
@@ -293,7 +294,7 @@ class ExportTracer(Unknown):
                 if type(count) is Symbol:
                     self.relate("eq", count, count.hint)
             return
-        super().fix_sizes(value)
+        super().fix_sizes(value, name, args, kwargs)
 
     def iterate_tensor(self, value: Tensor) -> Any:
         before, self.counted = self.counted, 0
@@ -375,22 +376,6 @@ class ExportTracer(Unknown):
                 key: self.resolved(item) for key, item in value.items()}
         items = [self.resolved(item) for item in children]
         return kind(*items) if isinstance(value, tuple) and hasattr(value, "_fields") else kind(items)
-
-
-def counted_dim(name: str, args: tuple, kwargs: dict) -> Any:
-    """What decides how many results an op has: a dim whose size is their number, ("split" or "chunk", dim, number), "none" where no size does."""
-    place = {"split": 2, "chunk": 2, "tensor_split": 2, "split_with_sizes": 2, "unsafe_chunk": 2, "unsafe_split": 2, "unbind": 1}.get(name)
-    if name in ("broadcast_tensors", "meshgrid", "is_contiguous", "tensor_split", "split_with_sizes"):
-        return "none"
-    if place is None:
-        return 0 if name == "__iter__" else None
-    dim = kwargs.get("dim", args[place] if len(args) > place else 0)
-    if name == "unbind" or type(dim) is not int:
-        return dim if type(dim) is int else None
-    number = args[1] if len(args) > 1 else next((kwargs[key] for key in ("chunks", "split_size", "split_size_or_sections") if key in kwargs), None)
-    if isinstance(number, (list, tuple)):
-        return "none"
-    return (name.removeprefix("unsafe_"), dim, number) if type(number) is int and number > 0 else dim
 
 
 def on_data(signal: Break) -> bool:

@@ -31,6 +31,17 @@ def test_dynamic_from_the_start_and_never():
     assert run(lambda x: torch.sin(x), sizes(3, 4, 7), dynamic=False) == 3
 
 
+@pytest.mark.parametrize("cut", [
+    lambda x: [part * 2 for part in x.split(4, dim=2)],
+    lambda x: x.split([3, 9], 2)[1].transpose(0, 1) + 1,
+    lambda x: [part.sum(1) for part in x.chunk(3, -1)],
+    lambda x: [part + 1 for part in x.unbind(2)],
+    lambda x: torch.stack([row * i for i, row in enumerate(x.transpose(0, 2))]),
+])
+def test_only_the_size_that_is_cut_is_fixed(cut):
+    assert run(cut, [(torch.arange(2.0 * n * 12).reshape(2, n, 12),) for n in (5, 6, 9, 3)]) == 2
+
+
 def test_zero_and_one_are_special():
     assert run(lambda x: torch.sin(x) + 1, sizes(4, 1, 5, 0, 6)) == 4
 
