@@ -169,11 +169,12 @@ class Planner:
         found: dict[Array, set] = {}
         index = tuple(variable(i, n) for i, n in enumerate(space))
         self.references(array, index, found)
-        first = max([self.home[node] for node in found], default=0)
+        homes = {self.home[node] for node in found}
+        first = max(homes, default=0)
         # Looking far back would cost time in long graphs and seldom finds a neighbour.
         for number in range(len(self.groups) - 1, max(first, len(self.groups) - 33) - 1, -1):
             group = self.groups[number]
-            if isinstance(group, Group) and self.fits(array, group, number):
+            if isinstance(group, Group) and self.fits(array, group, number, number in homes):
                 group.units.append(array)
                 group.reads |= self.inputs(array)
                 if isinstance(array, Reduce):
@@ -187,13 +188,10 @@ class Planner:
         self.groups.append(group)
         return len(self.groups) - 1
 
-    def fits(self, array: Array, group: Group, number: int) -> bool:
-        if len(group.units) >= 48:
-            return False
+    def fits(self, array: Array, group: Group, number: int, reads: bool) -> bool:
+        """Whether a unit may join a group; `reads`: it reads something of it."""
         # Without a value or an input in common, one loop nest would only mix two streams.
-        inputs = self.inputs(array)
-        alike = not inputs.isdisjoint(group.reads)
-        if not alike and inputs.isdisjoint(group.units):
+        if len(group.units) >= 48 or not reads and self.inputs(array).isdisjoint(group.reads):
             return False
         if isinstance(array, Reduce):
             if match(array.args[0].shape, group.variables()) is None:
@@ -205,6 +203,8 @@ class Planner:
                 return False
         elif unit_index(array, group) is None:
             return False
+        if not reads:
+            return True
         before = group.reduced
         if isinstance(array, Reduce):
             group.reduced = reduced_dims(array, group)
@@ -212,13 +212,7 @@ class Planner:
             found: dict[Array, set] = {}
             index = unit_index(array, group)
             self.references(array, index, found)
-            related = False
-            for node, places in found.items():
-                if self.home[node] == number:
-                    if places != {result_index(node, group)}:
-                        return False
-                    related = True
-            return related or alike
+            return all(self.home[node] != number or places == {result_index(node, group)} for node, places in found.items())
         finally:
             group.reduced = before
 

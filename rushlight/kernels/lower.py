@@ -16,7 +16,6 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..graph import Node, map_nodes
-from ..graph.memory import meetings, span, written_inputs
 from ..graph.node import RANDOM, target_name
 from ..tensor import Tensor, wrap
 from . import (  # noqa: F401 (they enter rules)
@@ -41,7 +40,7 @@ from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import composite_rule
 from .runtime import IndexFault, Misfit
-from .sharing import overlapping, results, shares
+from .sharing import overlapping, results, shares, writes_into_shared
 from .sized import chosen
 from .sizes import Fixed, Sizes, is_open, typical
 from .step import is_step, whole_step
@@ -90,8 +89,9 @@ class Segment:
 class Lowering:
     """Sorts a graph's nodes into native segments and interpreted calls."""
 
-    def __init__(self, module: Any, examples: list[Any], sizes: Sizes | None = None):
+    def __init__(self, module: Any, examples: list[Any], sizes: Sizes | None = None, by_rules: bool = True):
         self.module, self.graph, self.sizes = module, module.graph, sizes
+        self.by_rules = by_rules  # else only inputs and sizes are looked at, for what has its own way with the ops
         self.known: dict[Node, Any] = {}
         self.stage: dict[Node, int] = {}
         self.native: dict[Node, int] = {}
@@ -182,6 +182,8 @@ class Lowering:
         if node in self.native:
             value = self.segments[self.native[node]].values[node]
             return value.shape if isinstance(value, Array) else None
+        if not self.by_rules and isinstance(self.known.get(node), Known):
+            return self.known[node].shape
         return None
 
     def segment(self, stage: int) -> Segment:
@@ -194,6 +196,9 @@ class Lowering:
     def add(self, node: Node) -> None:
         """Put one node into a segment, or leave it to the interpreter."""
         if self.plain(node):
+            return
+        if not self.by_rules:
+            self.known[node] = Known.traced(node.meta.get("val", node.meta.get("example_value")))
             return
         inputs = node.all_input_nodes
         stage = max([self.stage[i] + (i not in self.native and i not in self.constants and i.op.startswith("call")) for i in inputs],
@@ -539,12 +544,10 @@ def as_array(value: Any) -> np.ndarray:
     return value._array if isinstance(value, Tensor) else np.array(value)
 
 
-def writes_into_shared(module: Any, lowering: Lowering, examples: list[Any]) -> bool:
-    """Whether a write shows in another input too, which only the ops themselves do right."""
-    given = [*zip([node for node in module.graph.nodes if node.op == "placeholder"], examples), *lowering.constants.items()]
-    inputs = [(node, value) for node, value in given if isinstance(value, Tensor)]
-    written = written_inputs(module.graph, [node for node, _ in inputs])
-    return bool(meetings([span(value._array) for _, value in inputs], written))
+def varies(graph: Any, examples: list[Any]) -> bool:
+    """Whether an input is a number, or has sizes, that may be others at the next call."""
+    nodes = [node for node in graph.nodes if node.op == "placeholder"]
+    return any(type(value) in (int, float) or node.meta.get("open_dims") for node, value in zip(nodes, examples))
 
 
 def writes(node: Node) -> bool:
@@ -575,12 +578,21 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
 
 def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callable:
     """`lower` with the sizes that vary as symbols, but for those that `sizes` has fixed."""
+    writing = any(map(writes, module.graph.nodes))
+    if writing and writes_into_shared(module, example_inputs):
+        return module.forward
+    whole = is_step(module.graph)
+    if whole and not varies(module.graph, example_inputs):  # a long graph, which seldom needs to be lowered otherwise
+        ahead = Lowering(module, example_inputs, sizes, by_rules=False)
+        if ahead.as_traced:
+            stepped = step(module, ahead, example_inputs)
+            if stepped is not None:
+                return stepped
+            whole = False
     lowering = Lowering(module, example_inputs, sizes)
     if not lowering.native:
         return module.forward
-    if any(map(writes, module.graph.nodes)) and writes_into_shared(module, lowering, example_inputs):
-        return module.forward
-    if is_step(module.graph):
+    if whole:
         stepped = step(module, lowering, example_inputs)
         if stepped is not None:
             return stepped
@@ -588,7 +600,7 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
         trained = training(module, lowering, example_inputs)
         if trained is not None:
             return trained
-    if any(map(writes, module.graph.nodes)):
+    if writing:
         return module.forward
     if lowering.guessed and any(target_name(node.target) in RANDOM for node in module.graph.nodes if node.op.startswith("call")):
         raise Fixed(frozenset(sizes.order))  # after a wrong guess random numbers would be drawn a second time

@@ -3,6 +3,7 @@
 `lower` asks; native programs return fresh memory, so what shares is left to Python.  Read `overlapping` first.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ..graph import Node
+from ..graph.memory import meetings, span, written_inputs
+from ..tensor import Tensor
 
 
 def traced(node: Node) -> list[np.ndarray]:
@@ -46,3 +49,13 @@ def shares(first: Node, second: Node) -> bool:
 
 def results(graph: Any) -> list[Node]:
     return list(dict.fromkeys(graph.output_node().all_input_nodes))
+
+
+def writes_into_shared(module: Any, examples: list[Any]) -> bool:
+    """Whether a write shows in another input too, which only the ops themselves do right."""
+    held = [node for node in module.graph.nodes if node.op == "get_attr"]
+    given = [*zip([node for node in module.graph.nodes if node.op == "placeholder"], examples),
+             *[(node, functools.reduce(getattr, node.target.split("."), module)) for node in held]]
+    inputs = [(node, value) for node, value in given if isinstance(value, Tensor)]
+    written = written_inputs(module.graph, [node for node, _ in inputs])
+    return bool(meetings([span(value._array) for _, value in inputs], written))
