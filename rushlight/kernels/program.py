@@ -3,6 +3,7 @@
 `compile_arrays` is the whole back end in one function; every stage it goes through can be printed (`Stages`).
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous,
 from .emit import cost, emit
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
-from .sizes import Size, Sizes, grain, is_open, possibly, typical
+from .sizes import Size, Sizes, grain, is_open, possibly, same, typical
 
 PARALLEL_WORK = 600_000  # below this (elements times scalar ops, about 15 us), waking workers costs more than it gives
 PIECES = 16
@@ -101,17 +102,21 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     outputs = simplify.flattened(outputs)
     planner = fuse.plan(outputs)
     targets = {outputs[i]: name for i, name in (updates or {}).items()}
+    wanted = dict(targets)
     turns = schedule.order(planner, targets)
     when = {number: turn for turn, number in enumerate(turns)}
-    buffers = {array: f"out{i}" for i, array in enumerate(outputs)}
+    fresh = map("t{}".format, itertools.count())
+    # What cannot be written over its input while others read that is kept in a temporary, and copied there at the end.
+    late = {array: name for array, name in wanted.items() if array not in targets}
+    buffers = {array: next(fresh) if array in late else f"out{i}" for i, array in enumerate(outputs)}
     last_use: dict[Array, int] = {}
     for turn, number in enumerate(turns):
         for array in reads(planner, number):
             last_use[array] = turn
-            buffers.setdefault(array, f"t{len(buffers)}")
+            buffers.setdefault(array, next(fresh))
     for array, number in planner.home.items():
         if isinstance(array, External):
-            buffers.setdefault(array, f"t{len(buffers)}")
+            buffers.setdefault(array, next(fresh))
             last_use.setdefault(array, when[number])
     module, steps, kernels, scratch = Module(), [], [], []
     bits = llvm.engine().vector_bits
@@ -122,15 +127,31 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         mine.setdefault(planner.home[array], []).append(array)
     large = {buffers[array] for array in outputs
              if not is_open(array.size) and array.size * scalars.SIZE[array.dtype] >= streamed}
+
+    def add(kernel: Kernel) -> None:
+        alike, places = canonical(kernel._replace(streamed=tuple(name for name, _ in kernel.buffers if name in large)))
+        written = module.shared.get(alike)
+        if written is None:
+            kernels.append(kernel)
+            written = module.shared[alike] = emit(module, alike._replace(name=kernel.name), bits)
+        total = math.prod(n for _, n in kernel.rows) * sum(
+            math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
+        share = grain(written.items, total, PARALLEL_WORK, PIECES)
+        steps.append(with_sizes(module, runtime.Step(written.kernel.name, places, written.items, share, summary(kernel))))
+
     for turn, number in enumerate(turns):
         group = planner.groups[number]
         kernel = None if isinstance(group, External) else fuse.build(planner, number, buffers)
         renamed: dict[str, str] = {}
         for array in mine.get(number, ()):
+            before = buffers[array]
             if schedule.in_place(planner, number, array, targets[array], buffers, kernel):
-                renamed[buffers[array]] = buffers[array] = targets[array]
+                buffers[array] = targets[array]
                 if writing > turn:
                     writing, begins = turn, len(steps)
+            else:
+                late[array], buffers[array] = targets[array], next(fresh)
+            renamed[before] = buffers[array]
         if isinstance(group, External):
             sources = [stored_source(arg, buffers) for arg in group.args]
             made = externals.EMIT[group.kind](module, f"step{number}", group, sources, buffers[group], bits)
@@ -143,21 +164,23 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             continue
         if renamed:
             kernel = fuse.storing(kernel, renamed)
-        if not any(stage.stores for stage in kernel.stages):
-            continue
-        same, places = canonical(kernel._replace(streamed=tuple(name for name, _ in kernel.buffers if name in large)))
-        written = module.shared.get(same)
-        if written is None:
-            kernels.append(kernel)
-            written = module.shared[same] = emit(module, same._replace(name=kernel.name), bits)
-        shape = written
-        total = math.prod(n for _, n in kernel.rows) * sum(
-            math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
-        share = grain(shape.items, total, PARALLEL_WORK, PIECES)
-        steps.append(with_sizes(module, runtime.Step(shape.kernel.name, places, shape.items, share, summary(kernel))))
+        if any(stage.stores for stage in kernel.stages):
+            add(kernel)
+    if late and writing == len(turns):
+        writing, begins = -1, len(steps)
+    for array, name in late.items():
+        last_use[array] = len(turns)
+        add(copying(buffers[array], name, array.size, array.dtype))
     returned = [i for i, array in enumerate(outputs) if buffers[array] == f"out{i}"]
     spans = lifetimes(planner, when, buffers, last_use, scratch)
     return Layout(module, kernels, steps, spans, outputs, returned, begins if writing < len(turns) else None)
+
+
+def copying(source: str, target: str, size: Any, dtype: str) -> Kernel:
+    """A kernel that copies a buffer of `size` elements."""
+    place = Affine(0) if same(size, 1) else Affine.var("i0")
+    stage = Stage((), (), (Store(target, place, Load(source, place, dtype)),))
+    return Kernel(f"copy_{source}", (("i0", size),), (stage,), "i0", ((source, dtype), (target, dtype)))
 
 
 def open_sizes(inputs: list[Source], outputs: list[Array]) -> Sizes | None:

@@ -65,6 +65,18 @@ def order(planner: fuse.Planner, targets: dict[Array, str]) -> list[int]:
         for name in sources(planner, number):
             readers.setdefault(name, set()).add(number)
     risky = {number for number in range(count) if may_fault(planner, number)}
+    # A result that something which must run before its write is made of cannot be written so early.
+    above: list[int] = []  # per group, as bits: what it is made of
+    for number in range(count):
+        bits = 0
+        for other in true[number]:
+            bits |= above[other] | 1 << other
+        above.append(bits)
+    made_of = {number: above[number] for number in risky}
+    for array, name in list(targets.items()):
+        writer = planner.home[array]
+        if any(above[number] >> writer & 1 for number in readers.get(name, ())) or any(bits >> writer & 1 for bits in made_of.values()):
+            del targets[array]
     while True:
         before = [set(found) for found in true]
         for array, name in targets.items():

@@ -670,3 +670,39 @@ def test_an_index_out_of_range_in_a_step_is_the_ops_error():
     for bad in (3, -4, 100):
         with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0 with size 3"):
             run(x, torch.tensor([0, bad]))
+
+
+def test_what_others_read_until_the_end_is_written_at_the_end():
+    """Running statistics of a normalization whose backward ends in a sum at indices; two tensors that change places."""
+    def make():
+        torch.manual_seed(0)
+        model = nn.ModuleList([nn.Embedding(20, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)])
+        opt = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        a, b = torch.zeros(5), torch.arange(5.0)
+
+        def step(index, y):
+            opt.zero_grad()
+            loss = F.cross_entropy(model[2](model[1](model[0](index))), y)
+            loss.backward()
+            opt.step()
+            with torch.no_grad():
+                kept = a.clone()
+                a.copy_(b + 1)
+                b.copy_(kept * 2)
+            return loss.detach()
+        return step, model, a, b
+    plain, *first = make()
+    wrapped, *second = make()
+    run = torch.compile(wrapped)
+    for at in range(6):
+        index, y = torch.arange(16) % (at + 2), torch.arange(16) % 3
+        assert torch.allclose(plain(index, y), run(index, y), atol=1e-5)
+        for p, q in zip(first[0].state_dict().values(), second[0].state_dict().values()):
+            assert torch.allclose(p, q, atol=1e-5)
+        assert torch.equal(first[1], second[1]) and torch.equal(first[2], second[2])
+    native = native_programs(run)[-1]
+    assert len(native.outputs) == 1 + len(list(first[0].parameters()))
+    before = {name: value.clone() for name, value in second[0].state_dict().items()}
+    with pytest.raises(IndexError):
+        run(torch.full((16,), 20), torch.zeros(16, dtype=torch.int64))
+    assert all(torch.equal(value, before[name]) for name, value in second[0].state_dict().items())
