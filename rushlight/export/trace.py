@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..capture.bytecode import decode
+from ..capture.counted import counted_dim
 from ..capture.loading import Uncapturable
 from ..capture.machine import Break, Restart
 from ..capture.points import FrameState, Point, Points
-from ..capture.counted import counted_dim
 from ..capture.shapes import Symbol
 from ..capture.sources import find_value
 from ..capture.tensors import VALUES, Traced, assert_true, present_modes, public_name
