@@ -2,13 +2,13 @@
 
 Both take query (..., L, E), key (..., S, E) and value (..., S, V) with equal leading dims, seen through any strides.  Rows
 of scores live in a few rows of scratch on the stack; under a causal mask the tiles beyond the diagonal are never computed.
-The backward makes the weights anew, so nothing is kept between the two.  Products are matmul.py's tiles over packed panels.
+The backward makes the weights anew, so nothing is kept between the two.  Lengths and leading dims may be open.  Products are matmul.py's tiles over packed panels.
 """
 
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import scalars
 from .arrays import External, Source, contiguous
@@ -17,6 +17,7 @@ from .externals import EMIT, Emitted, shared_code
 from .ir import Function, Module, Type, Value
 from .matmul import Operand, Product, Shape, choose, operand, placed
 from .runtime import Step
+from .sizes import grain, is_open, same
 
 I64, POINTER = Type("i64"), Type("ptr")
 SCRATCH = 256 << 10  # bytes of scores that one thread holds
@@ -49,16 +50,17 @@ class Attention:
         self.keys, self.out_depth = self.value.shape[-2:]
         self.lead = self.query.shape[:-2]
         self.batch = math.prod(self.lead)
-        self.steps: list[tuple[str, int, int]] = []  # function, items, work
+        self.steps: list[tuple[str, Any, Any]] = []  # function, items, work
         self.buffers: list = [placed(source) for source in sources]
         self.scratch: list[tuple[str, int]] = []
         self.packers: list[tuple] = []
         scores = self.shape(self.length, self.keys, self.depth)
         self.line = scores.column_tiles * scores.width  # of a row of scores
-        self.exact = not causal and self.line == self.keys
-        copies = 2
-        most = max(1, SCRATCH // (copies * self.line * scalars.SIZE[dtype] * scores.rows))
-        self.block = min(scores.row_tiles, most)  # row tiles whose scores are held at a time
+        self.exact = not causal and same(self.line, self.keys)
+        self.block = 1  # row tiles whose scores are held at a time: of an open length, one
+        if not is_open(self.line) and not is_open(scores.row_tiles):
+            copies = 2
+            self.block = min(scores.row_tiles, max(1, SCRATCH // (copies * self.line * scalars.SIZE[dtype] * scores.rows)))
 
     def shape(self, m: int, n: int, k: int) -> Shape:
         nothing = Operand(0, 0, (), 0, 1)
@@ -90,6 +92,7 @@ class Attention:
 
     def pack(self) -> None:
         for writer, *rest in self.packers:
+            writer.frame = len(self.buffers)
             writer.pack(*rest)
 
     # -- rows of scores ----------------------------------------------------------------------------------------------
@@ -165,7 +168,9 @@ class Attention:
     # -- the two functions -------------------------------------------------------------------------------------------
 
     def function(self, name: str) -> Function:
-        return self.module.function(f"{self.name}_{name}", "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        f = self.module.function(f"{self.name}_{name}", "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        f.sizes.slot = len(self.buffers)
+        return f
 
     def base(self, f: Function, slot: int, offset: Value) -> Value:
         return f.address(f.load(POINTER, f.address(f.parameters[0], f.i64(slot), "ptr"), 8), offset, self.element)
@@ -331,7 +336,7 @@ class Attention:
 
     def emitted(self, parallel: int) -> Emitted:
         """Steps; a large one in about `parallel` pieces."""
-        made = [Step(function, self.buffers, items, -(-items // parallel) if work > 200_000 else items) for function, items, work in self.steps]
+        made = [Step(function, self.buffers, items, grain(items, work, 200_000, parallel)) for function, items, work in self.steps]
         return Emitted(made, self.scratch)
 
 
@@ -393,13 +398,18 @@ def renamed(module: Module, made: Attention, key: tuple, write: Callable[[], Non
     return made.emitted(16)
 
 
+def together(shapes: list[tuple[int, ...]]) -> bool:
+    """Whether three shapes (B, H, L, E) are one."""
+    return len(shapes[0]) == 4 and same(shapes[0], shapes[1]) and same(shapes[1], shapes[2])
+
+
 def parts(shapes: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
     """(offset, memory shape, strides seen as (..., L, E)) of the three gradients in one result.
 
     Where all three have one shape (B, H, L, E) they lie as (B, L, 3, H E): what made them as one projection gets its
     gradient without a copy.
     """
-    if len(shapes[0]) == 4 and shapes[0] == shapes[1] == shapes[2]:
+    if together(shapes):
         b, h, length, e = shapes[0]
         strides = (length * 3 * h * e, e, 3 * h * e, 1)
         return [(i * h * e, (b, length, 3, h * e), strides) for i in range(3)]

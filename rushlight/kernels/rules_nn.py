@@ -5,13 +5,14 @@ import math
 from typing import Any
 
 from .arrays import Array
-from .attention import fits, parts
+from .attention import fits, parts, together
 from .make import Maker, Unsupported, unit
 from .rules import RULES, floating, rule
 from .rules_contraction import product
 from .rules_reduction import mean
 from .rules_structure import embedding as embedding_rule
 from .rules_structure import integers
+from .sizes import is_open, same
 
 
 def at_class(make: Maker, target: Array, shape: tuple[int, ...], ignore_index: int) -> tuple[Array, Array | None]:
@@ -183,10 +184,10 @@ RULES["composed_weights"] = weights
 
 def blocked(query: Array, key: Array, value: Array, mask: Any) -> bool:
     """Whether attention can go by rows of scores, without a matrix of weights."""
-    sizes = (*query.shape, *key.shape, *value.shape)
     return (mask is None and 2 <= query.ndim <= 4 and query.dtype in ("float32", "float64") and query.dtype == key.dtype == value.dtype
-            and builtins.all(type(n) is int for n in sizes) and query.shape[:-2] == key.shape[:-2] == value.shape[:-2]
-            and query.shape[-2] > 1 and builtins.min(query.shape[-1], value.shape[-1], key.shape[-2]) > 1 and fits(key.shape[-2], query.dtype))
+            and not is_open(query.shape[-1]) and not is_open(value.shape[-1])
+            and same(query.shape[:-2], key.shape[:-2]) and same(key.shape[:-2], value.shape[:-2])
+            and builtins.all(n > 1 for n in (query.shape[-2], query.shape[-1], value.shape[-1], key.shape[-2])) and fits(key.shape[-2], query.dtype))
 
 
 def heads(make: Maker, rows: Array, count: int) -> Array:
@@ -200,10 +201,10 @@ def attention_gradient(which: int) -> Any:
             raise Unsupported("attention that keeps its weights")
         found = parts([query.shape, key.shape, value.shape])
         offset, shape, _ = found[which]
-        together = len(query.shape) == 4 and query.shape == key.shape == value.shape
-        memory = shape if together else (query.size + key.size + value.size,)
+        one = together([query.shape, key.shape, value.shape])
+        memory = shape if one else (query.size + key.size + value.size,)
         made = make.external("attention_backward", [query, key, value, g], memory, query.dtype, (bool(is_causal), float(scale)))
-        if together:
+        if one:
             return heads(make, make.select(made, 2, which), query.shape[1])
         return make.reshape(make.slice(made, 0, offset, offset + math.prod(shape), 1), shape)
     return rule

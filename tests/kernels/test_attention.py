@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.kernels import llvm
+from rushlight.kernels import llvm, programs
 from rushlight.kernels.rules import RULES
 
 from .test_runtime import RNG, compiled, run_guarded
@@ -83,6 +83,26 @@ def test_nan_stays_in_its_rows():
     f = torch.compile(lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v))
     out = f(q, k, v)
     assert out[0, 3].isnan().all() and out.isnan().sum() == 8
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_one_program_for_all_lengths(causal):
+    """An open length keeps no matrix of weights either, forward and backward."""
+    def attended(x):
+        q, k, v = (x.view(2, x.shape[1], 3, 5).transpose(1, 2) * factor for factor in (1.0, 0.5, 2.0))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2) * 1.0
+
+    run = torch.compile(attended)
+    for length in (5, 9, 2, 33, 64, 150):
+        x = torch.randn(2, length, 15, requires_grad=True)
+        want, got = attended(x), run(x)
+        assert torch.allclose(want, got, atol=1e-5)
+        g = torch.randn_like(want)
+        for a, b in zip(torch.autograd.grad(want, x, g), torch.autograd.grad(got, x, g)):
+            assert torch.allclose(a, b, atol=1e-4)
+    ahead, back = programs(run._rushlight_compiled.start.entries[-1].run.__globals__["graph"])
+    for program, kind in ((ahead, "attention rows"), (back, "attention_backward gradients")):
+        assert len(program.instances) == 5 and any(step.note.startswith(kind) for step in program.stages.steps)
 
 
 def test_several_threads_give_the_same():
