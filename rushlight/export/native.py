@@ -7,16 +7,20 @@ not looked at unless the caller asks.  Read `NativeRun`; `records` and `adopt` a
 
 import hashlib
 import json
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd.recorded import leaf_gradients
+from ..capture.tensors import set_mode
 from ..compile.native import compile_native
 from ..core import modes
-from ..kernels import cache, llvm, lower, pool
+from ..graph import Graph, GraphModule, Interpreter, Node, map_nodes
+from ..kernels import cache, launch, llvm, lower, pool
 from ..kernels.runtime import Misfit
 from ..tensor import Tensor
 from .expand import lowered_by
-from .program import call, gradients
+from .program import MODES, call, gradients, switch_mode
 
 NATIVE, MACHINE = "native/", "native/machine.json"
 FIELDS = ("cpu", "features", "version", "triple", "options")
@@ -31,19 +35,59 @@ class NativeRun:
         self.differentiates = any(node.target is gradients for node in module.graph.nodes if node.op == "call_function")
 
     def __call__(self, values: list) -> Any:
-        if self.differentiates:  # its gradients are those of its own graph
-            return call(self.module.forward, values)
+        if self.differentiates:
+            if self.lowered is None:
+                self.lowered = compile_native(as_step(self.module, values), values, lowered_by(lower, Misfit))
+            return call(self.lowered, values)
         with modes.no_grad():
             if self.lowered is None:
                 self.lowered = compile_native(self.module, values, lowered_by(lower, Misfit))
             return call(self.lowered, values)
 
 
+class Outlines(Interpreter):
+    """Runs a graph and notes what its values are like, for whoever lowers it."""
+
+    found: dict[Node, Any]
+
+    def run_node(self, node: Node) -> Any:
+        value = self.found[node] = super().run_node(node)
+        return value
+
+
+def as_step(module: GraphModule, values: list) -> GraphModule:
+    """The graph of a training step in the form that a captured one has: its backward pass is the node that the kernels know."""
+    run = Outlines(module)
+    run.found = {}
+    call(run.run, [copied(value) for value in values])  # on copies: it trains
+    graph, seen = Graph(), {}
+    for node in module.graph.nodes:
+        args, kwargs = map_nodes(node.args, seen.__getitem__), map_nodes(node.kwargs, seen.__getitem__)
+        if node.target is gradients:
+            used = [leaf for leaf, found in zip(args[1], run.found[node]) if found is not None]
+            made = graph.call_function(leaf_gradients, ([args[0]], [None], used))
+            places = iter(range(len(used)))
+            seen[node] = made
+            made.meta["val"] = tuple(found for found in run.found[node] if found is not None)
+            numbers = [next(places) if found is not None else None for found in run.found[node]]
+            continue
+        if node.target is operator.getitem and isinstance(node.args[0], Node) and node.args[0].target is gradients:
+            seen[node] = graph.call_function(operator.getitem, (args[0], numbers[node.args[1]]))
+        elif node.target is switch_mode:
+            seen[node] = graph.call_function(set_mode, (args[0], MODES[args[0]].get() if args[1] == "outer" else args[1]))
+        else:
+            seen[node] = graph.create_node(node.op, node.target, args, kwargs, node.name)
+        if node.op != "output":
+            seen[node].meta = {**node.meta, "val": run.found[node]}
+    return GraphModule(module, graph)
+
+
 def record(program: Any, runs: Sequence[tuple]) -> dict[str, bytes]:
     """The objects that calls with such inputs, pairs of args and kwargs, need."""
     run = NativeRun(program.graph_module)
     with cache.recording() as found:
-        llvm.link(pool.pool_ir(), ("worker", "wake", "parallel"))
+        llvm.link(pool.pool_ir(), ("worker", "wake", "parallel"))  # what a process links once: this one may have it already
+        llvm.link(launch.LAUNCH_IR, ("launch",))
         for args, kwargs in runs:
             leaves = program.checks.bind(args, kwargs)
             program.checks.check(leaves)

@@ -20,7 +20,7 @@ from .checks import Checks, ValueRanges
 from .graph_signature import ExportGraphSignature, InputKind
 
 entered = threading.local()
-MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
+MODES: dict[str, Any] = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
 
 
 def switch_mode(name: str, value: Any) -> None:

@@ -237,20 +237,20 @@ def numpy_dtype(name: str) -> np.dtype:
     return dtypes.BY_NAME[name].numpy
 
 
-def reads(planner: fuse.Planner, number: int) -> set[Array]:
-    """Units that group `number` reads from memory."""
+def reads(planner: fuse.Planner, number: int) -> list[Array]:
+    """Units that group `number` reads from memory, each once, in the same order on every run: names are given by it."""
     group = planner.groups[number]
     if isinstance(group, External):
         found = [strided(arg) for arg in group.args]
         bases = [arg if seen is None else seen.buffer for arg, seen in zip(group.args, found)]
-        return {base for base in bases if isinstance(base, Array) and not isinstance(base, Source)}
-    result: set[Array] = set()
+        return list(dict.fromkeys(base for base in bases if isinstance(base, Array) and not isinstance(base, Source)))
+    result: dict[Array, None] = {}
     for unit in group.units:
         found: dict[Array, set] = {}
         index = fuse.unit_index(unit, group)
         planner.references(unit, index, found)
-        result |= {array for array in found if planner.home[array] != number}
-    return result
+        result.update((array, None) for array in found if planner.home[array] != number)
+    return list(result)
 
 
 def stored_source(arg: Array, buffers: dict[Array, str]) -> Source:

@@ -180,3 +180,40 @@ def test_a_program_of_many_arrays(tmp_path):
     done = subprocess.run([sys.executable, "-c", MANY, str(path)], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "RUSHLIGHT_CACHE": "0"})
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == f"0 False {[round(value, 4) for value in layers(torch.ones(2, 4))[0].tolist()]}"
+
+
+def test_a_training_step_is_native():
+    """Forward, backward and update in one program; the first call of a loaded one compiles nothing."""
+    from tests.export.test_examples import example
+    nn = torch.nn
+    torch.manual_seed(0)
+    gpt = example("char_gpt").CharGPT(30, 16, 16)
+    text, following = torch.randint(0, 30, (2, 8)), torch.randint(0, 30, (2, 8))
+    small = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
+    x, y = torch.randn(6, 8), torch.randint(0, 4, (6,))
+    cases = [(gpt, torch.optim.AdamW(gpt.parameters(), lr=1e-3), (text, following), lambda out, wanted: nn.functional.cross_entropy(out.flatten(0, 1), wanted.flatten())),
+             (small, torch.optim.SGD(small.parameters(), lr=0.1, momentum=0.9), (x, y), nn.functional.cross_entropy)]
+    for net, optimizer, given, loss_of in cases:
+        def train_step(given, wanted, net=net, optimizer=optimizer, loss_of=loss_of):
+            optimizer.zero_grad()
+            loss = loss_of(net(given), wanted)
+            loss.backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            return loss.detach()
+
+        package = torch.export.export({"forward": net, "train_step": train_step}, {"forward": given[:1], "train_step": given})
+        file = io.BytesIO()
+        torch.export.save(package, file, aot=True)
+        loaded = torch.export.load(io.BytesIO(file.getvalue()), native=True)
+        texts, optimise = [], llvm.optimise
+        llvm.optimise = lambda text, texts=texts, optimise=optimise: texts.append(text) or optimise(text)
+        try:
+            for _ in range(4):
+                assert torch.allclose(loaded.train_step(*given), package.train_step(*given), rtol=1e-4)
+        finally:
+            llvm.optimise = optimise
+        assert not texts
+        run = loaded.train_step.native.lowered
+        assert run != loaded.train_step.graph_module.forward and hasattr(run, "lowered")
+        assert torch.allclose(loaded.forward(*given[:1]), package.forward(*given[:1]), rtol=1e-3, atol=1e-4)
