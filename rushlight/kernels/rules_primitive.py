@@ -114,7 +114,7 @@ def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
             return noted(make, found, args, kwargs)
         if name not in DIRECT:
             counted = without_history(make, name, args, kwargs)
-            return body(make, found.function)(*args, **kwargs) if counted is None else counted
+            return body(make, found.body)(*args, **kwargs) if counted is None else counted
         return DIRECT[name](make, *args, **kwargs)
     if name in RULES:
         unwrapped = [bare(arg) for arg in args]
@@ -123,11 +123,11 @@ def apply(make: Maker, name: str, *args: Any, **kwargs: Any) -> Any:
         except Unsupported:
             if found is None or found.kind != "composite":
                 raise
-            return body(make, found.function)(*args, **kwargs)
+            return body(make, found.body)(*args, **kwargs)
         return symbols(make, result)
     if found is None or found.kind != "composite":
         raise Unsupported(f"no rule for {name}")
-    return body(make, found.function)(*args, **kwargs)
+    return body(make, found.body)(*args, **kwargs)
 
 
 def without_history(make: Maker, name: str, args: tuple, kwargs: dict) -> Any:

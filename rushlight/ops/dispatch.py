@@ -471,8 +471,11 @@ READ_FIRST = frozenset(("masked_fill", "index_fill"))  # they read their value, 
 
 def inplace(function, tensor, args, kwargs):
     """`tensor.op_(...)` made of `op`: compute, store, and give the tensor the result's history."""
-    if type(tensor) not in PLAIN and hasattr(type(tensor), "__dispatch_inplace__"):
-        return type(tensor).__dispatch_inplace__(function, tensor, args, kwargs)
+    if type(tensor) not in PLAIN:
+        if hasattr(type(tensor), "__dispatch_inplace__"):
+            return type(tensor).__dispatch_inplace__(function, tensor, args, kwargs)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{function.__name__}_(): argument 'input' (position 1) must be Tensor, not {type_name(tensor)}")
     others = (*args, *kwargs.values())
     recording = check_inplace(tensor, others)
     if function.__name__ not in READ_FIRST:

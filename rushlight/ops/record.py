@@ -81,13 +81,14 @@ presenters[Op] = presented.next_functions
 
 
 class Composite:
-    """A function of ops, and where it is public."""
+    """A function of ops, and where it is public. `body` is the function as it is written, `function` what users call."""
 
     kind = "composite"
     dunder = None
 
-    def __init__(self, function, where):
-        self.name, self.function, self.where = function.__name__, function, tuple(where.split())
+    def __init__(self, body, where):
+        self.name, self.body, self.where = body.__name__, body, tuple(where.split())
+        self.function = generate.entry(self) or body
 
 
 def camel(name):
@@ -127,7 +128,7 @@ def enter(record, raw):
     if record.kind == "op":
         record.function = generate.stub(record)
     REGISTRY[record.name] = records[record.name] = record
-    inner = record.kind == "composite" and not record.where and not record.function.__closure__
+    inner = record.kind == "composite" and not record.where and not record.body.__closure__
     function = rebind(record.function, OPS) if inner else record.function
     if record.name not in PYTHON:
         RAW[record.name], OPS[record.name] = raw, function
