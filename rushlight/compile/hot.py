@@ -2,7 +2,8 @@
 
 After some hits of one entry its function is written anew with the user's own parameters: the guards that are words of memory
 (facts.py) and the call of the program are one builtin, what is left of both is Python around it.  Whatever has changed, and
-whatever it is not made for, goes the ordinary way (dispatch.py), which loses nothing but the time for the look.
+whatever it is not made for, goes on to the function written before and at last the ordinary way (dispatch.py), which loses
+nothing but the time for the looks.
 Read `Writer.directly` first.
 """
 
@@ -10,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,8 @@ from ..tensor import OutputEdge, Tensor, counter_of, new, wrap
 from .config import config
 from .facts import Facts, Left
 
-HITS = 3  # of one entry in a row until its function is written
+HITS = 3  # of one entry until its function is written
+KEPT = 3  # functions, for modes, sizes or flags that take turns
 QUICK = 300e-6  # seconds; a call that takes longer lets go of the GIL, and saves little here
 PATIENCE = 48  # hits until a function counts as one of longer calls
 RESULT = re.compile(r"o\[\d+\]$")
@@ -56,32 +58,30 @@ class Hot:
         exec("def call(*args, **kwargs): return R_cold(args, kwargs)", self.scope)
         self.call: Any = self.scope.pop("call")
         self.plain: CodeType = self.call.__code__
-        self.entry: Any = None  # the last that was hit the ordinary way
-        self.hits, self.needed, self.serial = 0, HITS, 0
-        self.quickest = 0.0  # seconds of the quickest of these hits: any may have had to wait
-        self.text: Any = None
+        self.hits: dict[Entry, tuple[int, float]] = {}  # the ordinary way: how many, and the seconds of the quickest, as any may have had to wait
+        self.needed, self.serial = HITS, 0
+        self.chain: list[Written] = []  # the functions written last, newest first: each goes on to the next
         self.versions: dict[int, int] = {}  # of the dicts that the present function looks at, which may be gone by now
         self.restless: set[int] = set()
         self.taken: dict[int, int] = {}  # how often a function took over the memory of an entry's gradients
 
     def hit(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
         """Count a hit the ordinary way; when it is one of many, write the function for it."""
-        if entry is not self.entry:
-            self.entry, self.hits, self.quickest = entry, 0, seconds
-        self.hits += 1
-        self.quickest = min(self.quickest, seconds)
-        if self.hits >= self.needed:
-            self.hits, self.needed = 0, min(self.needed * 2, 1 << 16)
+        hits, quickest = self.hits.get(entry, (0, seconds))
+        hits, quickest = self.hits[entry] = hits + 1, min(quickest, seconds)
+        if hits >= self.needed:
+            self.hits.clear()
+            self.needed = min(self.needed * 2, 1 << 16)
             if launch.supported() and WRITING.acquire(blocking=False):
                 try:
-                    self.arm(entry, roots, self.quickest, binder, after)
+                    self.arm(entry, roots, quickest, binder, after)
                 finally:
                     WRITING.release()
 
     def reset(self) -> None:
         """Back to the ordinary way."""
         self.call.__code__, self.call.__defaults__, self.call.__kwdefaults__ = self.plain, None, None
-        self.entry, self.needed = None, HITS
+        self.hits, self.needed, self.chain = {}, HITS, []
 
     def arm(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
         direct = getattr(entry.run.__globals__.get("graph"), "direct", None)
@@ -131,11 +131,32 @@ class Hot:
             number = name.rpartition("_")[2]
             if number.isdigit() and int(number) < self.serial - 1:
                 del self.scope[name]
-        self.scope.update(used)
         defaults = None if writer.generic else (MISSING,) * len(self.function.__defaults__ or ())
         keywords = None if writer.generic else self.function.__kwdefaults__
-        self.text = made  # its text is shown in tracebacks as long as it lives
+        scope = {"__builtins__": __builtins__, **used}
+        own = FunctionType(made.__code__, scope, "call", defaults)
+        own.__kwdefaults__ = keywords
+        # What looks at a dict that has changed since will never hold again.
+        still = [kept for kept in self.chain if all(writer.facts.versions.get(at, version) == version for at, version in kept.versions.items())]
+        self.chain = [Written(own, scope, f"R_cold_{self.serial}", writer.facts.versions, made), *still[:KEPT - 1]]
+        for kept, following in zip(self.chain, [*self.chain[1:], None]):
+            kept.scope[kept.cold] = self.cold if following is None else through(following.function)
+        self.scope.update(scope)
         self.call.__code__, self.call.__defaults__, self.call.__kwdefaults__ = made.__code__, defaults, keywords
+
+
+class Written(NamedTuple):
+    """A function that was written for one state of things; it may hold again."""
+
+    function: Callable
+    scope: dict[str, Any]  # its globals
+    cold: str  # the name under which it finds what to do when it does not hold
+    versions: dict[int, int]
+    text: Any  # what keeps its text, which is shown in tracebacks
+
+
+def through(function: Callable) -> Callable:
+    return lambda args, kwargs: function(*args, **kwargs)
 
 
 class Writer:

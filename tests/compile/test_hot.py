@@ -641,3 +641,40 @@ def test_a_rate_that_changes_with_each_step_is_read_anew(inside, monkeypatch):
         opt.param_groups[0]["lr"] = float("inf")
         step(x)
     assert torch.equal(one.weight.isnan(), two.weight.isnan())
+
+
+@needs_launcher
+def test_modes_and_sizes_that_take_turns_stay_hot():
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    made, small, large = torch.compile(net), torch.randn(2, 3), torch.randn(5, 3)
+
+    def turn():
+        for x in (small, large):
+            torch.testing.assert_close(made(x), net(x))
+        with torch.no_grad():
+            torch.testing.assert_close(made(small), net(small))
+
+    for _ in range(60):
+        turn()
+    compiled = compiled_of(made)
+    assert len(compiled.hot.chain) == 3
+    before = dict(compiled.hot.hits)
+    for _ in range(10):
+        turn()
+    assert compiled.hot.hits == before  # none went the ordinary way
+    net[0].weight.data.zero_()
+    turn()
+    net[1].register_forward_hook(lambda module, args, out: out * 2)
+    for _ in range(10):
+        turn()
+    compiled.reset()
+    turn()
+
+
+@needs_launcher
+def test_flags_that_take_turns():
+    made = torch.compile(lambda x, flag, scale=2.0: x * scale if flag else -x)
+    x = torch.randn(3)
+    for at in range(100):
+        assert torch.equal(made(x, at % 2 == 0), x * 2 if at % 2 == 0 else -x)
+        assert torch.equal(made(x, True, scale=3.0 + at), x * (3.0 + at))
