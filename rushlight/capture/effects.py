@@ -92,6 +92,7 @@ class Effects(Answers):
         cause = Break(kind, reason, "Keep the value a tensor, or move the read out of the compiled function.")
         if not self.lazy or type(traced) is not Traced:
             raise cause
+        self.need_numbers()
         self.policy.on_event(self)
         frame = self.active[-1]
         mark = Later((id(frame.program), frame.pc), cause)

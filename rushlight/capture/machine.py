@@ -64,6 +64,13 @@ class Restart(BaseException):
         self.key, self.cause = key, cause
 
 
+class NeedsNumbers(Restart):
+    """Translate again from the start, with the numbers of all values: stand-ins were outlines, and that shows."""
+
+    def __init__(self) -> None:
+        BaseException.__init__(self)
+
+
 class Frame:
     """One activation: its program, slots, stack and position."""
 

@@ -5,7 +5,6 @@ computed from copies of the inputs, so that every op there is can be recorded an
 depends on the stand-in's values never reaches the trace: such a question is a break.  Read `Tensors.call_op` first.
 """
 
-import mmap
 import operator
 from bisect import bisect_left, insort
 from types import FunctionType, MethodType
@@ -16,14 +15,15 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ..core import modes
-from ..core.memory import PRIVATE
+from ..core.memory import untouched
+from ..core.outline import outline
 from ..graph import Graph, Node
 from ..graph.memory import Memory, span, written_inputs
 from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
 from .calling import Calls
 from .kinds import find
 from .loading import SCALARS, Fleeting, Pending, is_library
-from .machine import Break
+from .machine import Break, NeedsNumbers
 from .sources import Source
 
 # What shows a tensor's values to Python, or makes a shape from them.
@@ -53,7 +53,7 @@ FACT_ATTRIBUTES = frozenset({
 })
 TENSOR_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "data"})
 READ_HINT = "Keep the value a tensor, or move the read out of the compiled function."
-UNTOUCHED = 1 << 16  # bytes from which a shadow is memory that the system has not yet given
+LARGE = 1 << 16  # bytes of an input from which its numbers are copied only where they matter
 PAIRS = 8  # so many inputs are guarded in pairs not to be the same tensor
 MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
 
@@ -112,6 +112,7 @@ class Tensors(Calls):
     def __init__(self, policy: Any):
         super().__init__(policy)
         self.graph = Graph()
+        self.outlines = False  # whether stand-ins may lack the numbers of large arrays
         self.held: dict[str, Any] = {}  # graphs of branches, by the name that the graph fetches them with
         self.inputs: list[Traced] = []
         # By the stand-in's identity. What the traced code has dropped is freed, as it is when that code runs.
@@ -187,10 +188,19 @@ class Tensors(Calls):
                 if not start <= low < high <= stop:
                     raise Fleeting("two of its tensors have memory in common that no one of them holds")
                 return self.storages[owner]
-            found = self.storages[id(storage)] = (storage, copy_layout(storage))
+            if self.outlines and storage.nbytes >= LARGE and storage.dtype.kind == "f" and storage.flags.c_contiguous:
+                copied, outline.given = untouched(storage.shape, storage.dtype), True
+            else:
+                copied = copy_layout(storage)
+            found = self.storages[id(storage)] = (storage, copied)
             if low < high:
                 insort(self.spans, (low, high, id(storage)))
         return found
+
+    def need_numbers(self) -> None:
+        """What comes next depends on the numbers in stand-ins: begin again if there are outlines among them."""
+        if self.outlines and outline.given:
+            raise NeedsNumbers
 
     def tensor_guard(self, source: Source, raw: Tensor) -> None:
         kind = type(raw)
@@ -288,7 +298,7 @@ class Tensors(Calls):
         found = self.shadows.get(id(base))
         if found is None or found[0]() is not base:
             size = max(stop - start, 1)
-            memory = np.zeros(size, np.uint8) if size < UNTOUCHED else np.frombuffer(mmap.mmap(-1, size, **PRIVATE), np.uint8)
+            memory = untouched((size,), np.dtype(np.uint8))
             found = self.shadows[id(base)] = (ref(base), memory)
         offset = array.__array_interface__["data"][0] - start
         return np.ndarray(array.shape, array.dtype, found[1], offset if array.size else 0, array.strides)
@@ -344,14 +354,18 @@ class Tensors(Calls):
         if not fact:
             self.sync_modes()
         try:
+            outline.enough = self.outlines
             result = plain_args[0] if function is assert_true else function(*plain_args, **plain_kwargs)
         except Break:
             raise
         except NotImplementedError as error:
             raise Break("Not built", str(error)) from None
         except Exception:
+            self.need_numbers()
             self.fix_all_sizes()  # the message may name them
             raise
+        finally:
+            outline.enough = False
         if fact:
             if name in ("size", "numel", "nelement", "__len__") and args and self.policy.any_dynamic:
                 return self.symbolic_fact(name, args, kwargs, result)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core import modes
 from ..core.memory import give_back
+from ..core.outline import outline
 from ..graph import GraphModule
 from ..tensor import Tensor, new
 from . import guards as guarding
@@ -25,7 +26,7 @@ from .growing import Growing
 from .kinds import find
 from .lines import history, raise_at, restore_history, with_lines, without_ours
 from .loading import Fleeting, Pending, Uncapturable
-from .machine import BINARY, NULL, Break, BreakReport, Frame, Generator, Restart
+from .machine import BINARY, NULL, Break, BreakReport, Frame, Generator, NeedsNumbers, Restart
 from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Rebuild
@@ -259,10 +260,14 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, 20000))
     try:
+        outlines = True
         for _ in range(200):
             tracer = Tracer(point, policy, stops)
+            tracer.outlines, outline.given = outlines, False
             try:
                 entry = attempt(tracer, point, roots, policy)
+            except NeedsNumbers:
+                entry, outlines = None, False
             finally:
                 tracer.forget()
                 give_back()
@@ -283,12 +288,15 @@ def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | N
         value = tracer.run_point(roots)
     except Break as found:
         signal = found
+    except NeedsNumbers:
+        raise
     except Restart as restart:
         tracer.stops[restart.key] = let_go(restart.cause)
         return None
     except (Uncapturable, Fleeting, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
+        tracer.need_numbers()
         op, lines = tracer.raised_by(error)
         if not (tracer.recorded_ops and op == "RAISE_VARARGS"):
             raise Raised(error, bool(tracer.recorded_ops), lines == 1) from error

@@ -63,6 +63,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         return np.ndarray(shape, dtype, found, found.start)
 
 
+def untouched(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array of zeros that the system has given no memory for yet: for values whose numbers nobody will read."""
+    size = math.prod(shape) * dtype.itemsize
+    if size < 1 << 16:
+        return np.zeros(shape, dtype)
+    return np.ndarray(shape, dtype, mmap.mmap(-1, size, **PRIVATE))
+
+
 def made(size: int) -> Block:
     """A new block for `size` bytes, from a huge page's beginning where that pays."""
     aligned = size >= 2 * HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE")

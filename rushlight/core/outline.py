@@ -1,0 +1,16 @@
+"""Results without their numbers: while a graph is captured, what an op gives needs a shape, a dtype and a layout.
+
+The tracer asks for outlines around each op; the kernels for large arrays then give memory that nothing has touched instead of
+computing, and say so.  Where the numbers turn out to matter (an op refuses them), the tracer begins again with real ones.
+"""
+import threading
+
+
+class Outline(threading.local):
+    """Of a thread: whether outlines will do, and whether one was given."""
+
+    enough = False
+    given = False
+
+
+outline = Outline()
