@@ -408,7 +408,7 @@ class Emitter:
             if mask is None:
                 return f.load(kind, pointer, align)
             return self.masked("load", kind, pointer, align, mask, zero)
-        if step == 2 and kind.bits >= 32 and lanes * kind.bits >= 256:
+        if same(step, 2) and kind.bits >= 32 and lanes * kind.bits >= 256:
             return f.every_other(kind, pointer, align, mask)
         pointers = self.pointers(pointer, element, step, lanes)
         if mask is None:

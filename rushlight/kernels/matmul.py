@@ -20,6 +20,9 @@ from .sizes import ceil_div, grain, is_open, possibly, same, typical
 I64, POINTER = Type("i64"), Type("ptr")
 BAND = 16  # rows that packing reads at a time
 DEPTH = 256  # of K that one pass of the microkernel goes over
+SKINNY = 8  # rows of A up to which a tile is as wide as the registers allow
+WIDEST = 16  # vectors of such a tile
+AHEAD = 16  # rows of B that are asked for before they are used
 PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
 
@@ -69,8 +72,11 @@ def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: in
     given, tall = (batch, m, n, k), is_open(m)
     batch, m, n, k = map(typical, given)
     vectors = 2 if n > lanes else 1
+    if not tall and m <= SKINNY:
+        vectors = max(1, min(-(-n // lanes), (registers - 4) // m, WIDEST))  # long runs of each row of B, which comes from memory
     largest = (registers - 2 - vectors) // vectors if registers > 16 else 6 * 2 // vectors
     largest = min(largest, 14)
+    largest = max(largest, m) if not tall and m <= SKINNY else largest
     candidates = range(min(largest, m), max(min(largest, m) // 2, 0), -1)
     # Work wasted in the last tile of rows, against the loads that a low tile repeats.
     rows = largest if tall else min(candidates, key=lambda r: -(-m // r) * r * (1 + 0.6 / r))
@@ -165,6 +171,11 @@ class Product:
                 accumulators[i, j] = Value(f, f"%s{i}.{j}", vector)
         row_base = f.address(b, k * b_step, self.element)
         columns_of_b = []
+        for j in range(vectors if not shape.pack_b and rows <= 2 * SKINNY else 0):
+            # Rows of B are far apart: the processor does not foresee them, and a low tile waits for nothing else.
+            f.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+            later = f.emit(POINTER, f"getelementptr {self.element}, {b}, {(k + AHEAD) * b_step + j * shape.lanes}")
+            f.do(f"call void @llvm.prefetch.p0({later}, i32 0, i32 3, i32 1)")
         for j in range(vectors):
             pointer = f.address(row_base, f.i64(j * shape.lanes), self.element)
             if masks[j] is None or shape.pack_b:

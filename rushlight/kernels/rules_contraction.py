@@ -4,9 +4,10 @@ import math
 from typing import Any
 
 from . import matmul_half
-from .arrays import Array, broadcast_shapes
+from .arrays import Array, broadcast_shapes, strided
 from .make import Maker, Unsupported
 from .rules import RULES, only, rule
+from .sizes import same
 
 
 def product(make: Maker, a: Array, b: Array) -> Array:
@@ -26,7 +27,9 @@ def product(make: Maker, a: Array, b: Array) -> Array:
     if math.prod(batch) > 1 and b.ndim == 2:
         # One tall product instead of a batch of low ones.
         return make.reshape(product(make, make.reshape(a, (-1, k)), b), (*batch, m, n))
-    if m == 1 or n == 1:
+    if n == 1 and m != 1 and runs(a, -2):
+        return transposed(make, product(make, transposed(make, b), transposed(make, a)))
+    if n == 1 or m == 1 and not runs(b, -1):
         return dots(make, make.expand(a, (*batch, m, k)), make.expand(b, (*batch, k, n)))
     if not batch and type(m) is type(n) is type(k) is int and m * n <= NARROW and k >= DEEP and k % PIECES == 0:
         return split(make, a, b)
@@ -42,6 +45,13 @@ def split(make: Maker, a: Array, b: Array) -> Array:
     left = make.permute(make.reshape(a, (m, PIECES, k // PIECES)), [1, 0, 2])
     right = make.reshape(b, (PIECES, k // PIECES, n))
     return make.reduce("sum", make.external("matmul", [left, right], (PIECES, m, n), a.dtype), 0)
+
+
+def runs(matrix: Array, dim: int) -> bool:
+    """Whether a large matrix lies contiguous along `dim`, so that sums along the other one would jump."""
+    seen = strided(matrix)
+    large = all(type(n) is int for n in matrix.shape[-2:]) and math.prod(matrix.shape[-2:]) > 1 << 14
+    return large and seen is not None and same(seen.strides[dim], 1) and not same(seen.strides[-3 - dim], 1)
 
 
 def dots(make: Maker, a: Array, b: Array) -> Array:

@@ -113,7 +113,7 @@ def input_gradient(make: Maker, grad: Array, weight: Array, size: tuple[int, ...
         check(grad, weight)
         rows = product(make, make.reshape(grad, grad.shape[:2]), make.reshape(weight, (weight.shape[0], -1)))
         return make.reshape(rows, (grad.shape[0], weight.shape[1], *size))
-    if p.groups == 1 and kernel == p.stride and not any(p.before + p.after) and all(d == 1 for d in p.dilation) and grad.shape[2:] == tuple(
+    if p.groups == 1 and kernel == p.stride and math.prod(kernel) > 1 and not any(p.before + p.after) and all(d == 1 for d in p.dilation) and grad.shape[2:] == tuple(
             n // k for n, k in zip(size, kernel)):
         return patches(make, grad, weight, size)
     if 1 < math.prod(p.stride) <= PHASES:
