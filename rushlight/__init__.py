@@ -17,7 +17,7 @@ from .core.layouts import (channels_last, channels_last_3d, contiguous_format, l
 from .core.modes import enable_grad, get_default_dtype, inference_mode, no_grad, set_default_dtype, set_grad_enabled
 from .core.promotion import can_cast, promote_types
 from .core.size import Size
-from .ops import generate
+from .ops import dispatch, generate
 from .tensor import Tensor
 
 __version__ = "0.1.0"
@@ -34,7 +34,14 @@ def on_all_cores(op, *args):
     return generate.NAMES["on_all_cores"](op, *args)
 
 
+def half_product(name, left, right):
+    """A product of half types: where it is large, the kernels know whether the processor has an instruction for it."""
+    large = left.dtype == right.dtype and left.size * right.shape[-1] >= 1 << 21  # multiplications from which a program pays
+    return importlib.import_module(".kernels.eager", __name__).half_product(name, left, right) if large else None
+
+
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
+dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=half_product)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
     "_dynamo", "_higher_order_ops", "accelerator", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed",

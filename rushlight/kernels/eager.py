@@ -16,7 +16,7 @@ import numpy as np
 from ..core import memory
 from ..core.outline import outline
 from ..ops import generate, record
-from . import fuse, llvm, pool, program, runtime, structs
+from . import fuse, llvm, matmul_half, pool, program, runtime, structs
 from .arrays import Source, contiguous
 from .emit import BLOCK, emit
 from .ir import Module
@@ -31,7 +31,8 @@ ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there
 POINTS = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul "
                    "_div maximum minimum gelu_backward".split())
 ROWS = frozenset("_softmax _log_softmax _layer_norm softmax_backward log_softmax_backward layer_norm_backward".split())
-WHOLE = frozenset("_convolution conv_input conv_weight _conv_transpose".split())  # a program for each set of sizes
+PRODUCTS = ("_mm", "bmm", "_bmm_batch")
+WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
 _kernels: dict[tuple, Any] = {}
 _lock = threading.Lock()
 
@@ -73,17 +74,27 @@ class Kernel:
         found.parallel(found.address, self.address, frame, items, max(1, items // 16))
 
 
+def half_product(name: str, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """The product of large bfloat16 arrays by the processor's instruction for it; None where they are better widened."""
+    if left.dtype.name != "bfloat16" or not matmul_half.usable():
+        return None
+    arguments = tuple(("array", array.shape, tuple(stride // 2 for stride in array.strides)) for array in (left, right))
+    found = kernel((name, arguments, "bfloat16"))
+    return None if found is None else found.call(left, right)[0]
+
+
 def whole(name: str, arguments: tuple, dtype: str) -> runtime.Program:
-    """A program of one op for arrays of these sizes; an argument is ("array", shape) or what it is."""
+    """A program of one op for arrays of these sizes; an argument is ("array", shape), then strides where they are not row-major, or what it is."""
     make, operands, sources = Maker(), [], []
     for argument in arguments:
         if type(argument) is tuple and argument[:1] == ("array",):
-            sources.append(make.intern(Source, f"in{len(sources)}", argument[1], dtype, contiguous(argument[1]), 0))
+            strides = argument[2] if len(argument) > 2 else contiguous(argument[1])
+            sources.append(make.intern(Source, f"in{len(sources)}", argument[1], dtype, strides, 0))
             operands.append(sources[-1])
         else:
             operands.append(argument)
     result = RULES[name](make, *operands)
-    kind = np.dtype(dtype)
+    kind = program.numpy_dtype(dtype)
     layouts = [(s.shape, tuple(n * kind.itemsize for n in s.strides), kind) for s in sources]
     return program.compile_arrays(sources, [result], layouts)
 
@@ -112,7 +123,7 @@ def kernel(key: tuple) -> Any:
         return found
     with _lock:
         _kernels[key] = found + 1
-        if key[0] in WHOLE and found < USES:
+        if key[0] in WHOLE and key[0] not in PRODUCTS and found < USES:
             return None
         if len(_kernels) > 512 or key[0] in ROWS and sum(other[0] == key[0] for other in _kernels) > WIDTHS:
             _kernels[key] = None

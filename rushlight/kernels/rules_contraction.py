@@ -68,7 +68,7 @@ def transposed(make: Maker, a: Array) -> Array:
     return make.permute(a, [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2])
 
 
-@rule("matmul", "_mm", "mm", "bmm", "__matmul__", "dot", "mv")
+@rule("matmul", "_mm", "mm", "bmm", "_bmm_batch", "__matmul__", "dot", "mv")
 def matmul(make: Maker, input: Array, other: Array, *, out: None = None) -> Array:
     only(out=out)
     if not input.ndim or not other.ndim:

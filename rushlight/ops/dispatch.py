@@ -168,6 +168,10 @@ def plain(array, dtype):
     return tensor
 
 
+# By op: (name, arrays of a half type) -> their product, rounded once, or None where they are to be widened (rushlight/__init__.py).
+HALF_PRODUCTS = {}
+
+
 def general_primitive(op, bound):
     first = next((bound[name] for name in op.tensors if bound[name] is not None), None)
     if first is None and op.lists:
@@ -176,17 +180,19 @@ def general_primitive(op, bound):
     widen = compute is not None and not compute.native
     if op.check is not None:  # it sees the types as they are, before half types are widened
         op.check(*(raw(bound[name]) for name in op.params))
-    arguments = {}
-    for name in op.params:
-        value = bound[name]
-        if name in op.tensors:
-            value = None if value is None else widened(value, widen)
-        elif name in op.lists:
-            value = [None if item is None else widened(item, widen) for item in value]
-        arguments[name] = value
-    with np.errstate(all="ignore"):
-        results = op.kernel(*(arguments[name] for name in op.positional),
-                            **{name: arguments[name] for name in op.params if name not in op.positional})
+    results = HALF_PRODUCTS[op.name](op.name, *(raw(bound[name]) for name in op.params)) if widen and op.name in HALF_PRODUCTS else None
+    if results is None:
+        arguments = {}
+        for name in op.params:
+            value = bound[name]
+            if name in op.tensors:
+                value = None if value is None else widened(value, widen)
+            elif name in op.lists:
+                value = [None if item is None else widened(item, widen) for item in value]
+            arguments[name] = value
+        with np.errstate(all="ignore"):
+            results = op.kernel(*(arguments[name] for name in op.positional),
+                                **{name: arguments[name] for name in op.params if name not in op.positional})
     if op.outputs == 1 and type(results) is not tuple:
         results = (results,)
     declared = op.dtype if type(op.dtype) is tuple else (op.dtype,) * len(results)

@@ -83,3 +83,20 @@ def test_convolutions_and_their_gradients():
     for first, last in zip(seen[0], seen[-1]):
         np.testing.assert_allclose(first, last, rtol=2e-4, atol=2e-3)
     assert any(key[0] == "_convolution" and type(made) is not int for key, made in eager._kernels.items())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("shape", [((200, 190), (190, 230)), ((5, 130, 90), (5, 90, 100)), ((2, 3, 70, 101), (2, 3, 101, 90))])
+def test_large_products_of_bfloat16_are_rounded_once(shape, turned):
+    from rushlight.kernels import matmul_half
+
+    rng = np.random.default_rng(0)
+    a, b = (torch.from_numpy(rng.normal(size=size).astype(np.float32)).bfloat16() for size in shape)
+    left = a.mT.contiguous().mT if turned else a
+    got, want = (left @ b), a.float() @ b.float()
+    assert got.dtype == torch.bfloat16
+    assert torch.allclose(got.float(), want, rtol=1 / 128, atol=1e-4)
+    # Rounded once, from sums in float32: nothing is further from the exact result than half a unit and the sum's own error.
+    assert ((got.float() - want).abs() <= want.abs() / 256 + 1e-3).all()
+    if matmul_half.usable():
+        assert any(key[0] in eager.PRODUCTS and type(made) is not int for key, made in eager._kernels.items())
