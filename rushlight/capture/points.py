@@ -36,7 +36,7 @@ class Point:
     """A place to begin, with what has been translated from there."""
 
     __slots__ = ("points", "frames", "names", "error", "handled", "entries", "state", "function", "history", "skipped", "failures", "idle",
-                 "hot", "labels")
+                 "hot", "labels", "lengths")
 
     def __init__(self, points: "Points", frames: tuple, names: list[str], error: int | None = None, handled: int | None = None):
         self.points, self.frames, self.names = points, frames, names
@@ -44,6 +44,7 @@ class Point:
         self.entries: list = []
         self.history: dict = {}
         self.labels: collections.Counter = collections.Counter()  # sizes that went into a text, and how often each came
+        self.lengths: collections.Counter = collections.Counter()  # sizes that a long graph would be made for alone, and how often each came
         self.state: Any = None
         self.function: Any = None  # for the start of a function: the function itself
         self.skipped = False

@@ -22,7 +22,7 @@ from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
 from .config import config, counters, slow
 from .hot import Hot
-from .policy import LOGS, Early, Policy, Unsupported, log
+from .policy import LOGS, Early, Policy, Unsupported, log, sizes_now
 from .trial import Trial
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
@@ -37,6 +37,7 @@ class Busy(threading.local):
 busy = Busy()
 stance = {"now": "default"}  # see compiler.set_stance
 NATIVELY = object()
+LENGTHS = 8  # of unrolled loops; a function that meets more runs as ordinary Python
 WARM = 16  # so many calls make a function worth the many pieces of a loop with breaks in it
 IDLE = 8  # a function that had nothing to compile is looked at again after so many calls of another kind
 epoch = {"now": 0}  # counts the calls of reset()
@@ -242,6 +243,8 @@ class Compiled:
             return None
         if point.entries:
             self.learn(point, roots)
+            if point.lengths and not self.fullgraph and not self.comes_back(point, roots):
+                return None
             reasons = self.reasons(point, roots)
             self.recompiles.append((point.where, reasons))
             filename, line, name = point.where
@@ -306,6 +309,22 @@ class Compiled:
         """A piece of a loop can't be had: what runs frames from their middle is slow, so the whole function runs as it is."""
         if point is not self.start and self.start is not None and self.start.hot:
             self.run_plainly(f"no more pieces for line {point.where[1]}")
+
+    def comes_back(self, point: Point, roots: list) -> bool:
+        """Whether these lengths of unrolled loops have been met before: what is long and made for one of them pays only then."""
+        try:
+            now = sizes_now(point, point.entries[0].values, roots)
+            point.lengths[now] += 1
+        except Exception:  # what it depends on can't be found, or has no hash
+            return True
+        if len(point.lengths) > LENGTHS:
+            point.skipped = True
+            reason = f"its loops are as long as a size that varies, and {len(point.lengths)} lengths came"
+            self.plainly.append((point.where, reason))
+            if "breaks" in LOGS:
+                log.warning("%s: runs as ordinary Python: %s", point.where, reason)
+            self.give_way(point)
+        return point.lengths[now] > 1 and not point.skipped
 
     def learn(self, point: Point, roots: list) -> None:
         """Note which numbers and sizes differ from what the entries saw: they are symbolic from now on."""

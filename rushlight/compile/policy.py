@@ -11,6 +11,7 @@ from typing import Any
 
 from ..capture.loading import Fleeting, Pending, Uncapturable, is_library
 from ..capture.machine import Break, BreakReport
+from ..capture.sources import find_value
 from ..core.generator import default_generator
 from ..tensor import Parameter, Tensor
 from .config import config, counters
@@ -171,8 +172,10 @@ class Policy:
         if owner.leaf and sum(node.op.startswith("call") for node in module.graph.nodes) <= 1:
             owner.never = "a layer of one op"  # there is nothing to fuse
             raise Fleeting(owner.never)
-        if self.fixed and len(self.point.entries) >= 2 and len(module.graph.nodes) > UNROLLED and not owner.fullgraph:
-            raise Uncapturable(f"its loops are as long as a size that varies, and {len(self.point.entries)} lengths are compiled already")
+        if self.fixed and self.point.entries and len(module.graph.nodes) > UNROLLED and not owner.fullgraph:
+            if not self.point.lengths:  # from now on a length is looked at when it comes back, see `Compiled.translate`
+                self.point.lengths[sizes_now(self.point, tracer.seen_values)] = 1
+                raise Fleeting("its loops are as long as a size that varies")
         self.mark_open(tracer)
         if self.marked:
             tracer.all_symbols()
@@ -267,6 +270,18 @@ class Policy:
         if "breaks" in LOGS:
             log.warning("%s", explain_break(signal))
         return False
+
+
+def sizes_now(point: Any, values: dict, roots: list | None = None) -> tuple:
+    """What varies at a point, as it is now; `values` are (source, shape or number) by name, `roots` where those are of another call."""
+    found = []
+    for name in sorted(point.history.keys() & values.keys()):
+        source, value = values[name]
+        if roots is not None:
+            value = find_value(source, roots)
+            value = getattr(getattr(value, "_array", None), "shape", value)
+        found.append((name, value))
+    return tuple(found)
 
 
 def in_loop(frame: Any) -> bool:

@@ -241,3 +241,21 @@ def test_shapes_of_inputs_that_are_not_read():
                 got, want = made(x, y), function(x, y)
                 got, want = (got[0], want[0]) if function is f else (got, want)
                 assert got.shape == want.shape and torch.allclose(got, want)
+
+
+def turns(x, h):
+    for row in x:
+        h = torch.tanh(row + h) * 0.5 + row.sin() - h.cos() * row
+    return h
+
+
+@pytest.mark.parametrize("lengths, graphs", [([30 + at for at in range(12)] * 3, 1), ([30, 40, 50] * 4, 3), ([30, 40] * 4, 2)])
+def test_long_loops_are_unrolled_for_lengths_that_come_back(lengths, graphs):
+    torch.compiler.reset()  # what is learned of a function is shared
+    made = torch.compile(turns)
+    h = torch.zeros(4)
+    for length in lengths:
+        x = torch.randn(length, 4)
+        torch.testing.assert_close(made(x, h), turns(x, h))
+    assert len(made._rushlight_compiled.start.entries) == graphs or made._rushlight_compiled.start.skipped
+    assert len(made._rushlight_compiled.graphs) == graphs
