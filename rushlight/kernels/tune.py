@@ -3,11 +3,12 @@
 Inside `measured()` every product of fixed sizes asks `best`: it starts from the shape that `matmul.choose` gives, changes one
 property at a time (rows and vectors of a tile, tiles of a task, packing) and keeps what runs faster on arrays laid out as the
 product's own.  What won is kept in memory and in the disk cache, by everything that it depends on: so each product is measured
-once on a machine.  Read `best` first.
+once on a machine.  One graph spends `SECONDS` on it; what is left over then, the next compilation measures.  Read `best` first.
 """
 
 import json
 import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,7 @@ RUNS = 4
 CONFIRM = 16
 EVICT = 1 << 21  # words that are touched before each run: more than the second cache level holds
 GAIN = 0.97  # a change must save this much: noise is no reason
+SECONDS = 5.0  # of processor time that the products of one graph are measured for
 _known: dict[str, Shape] = {}
 
 
@@ -35,15 +37,16 @@ def measured() -> Iterator[None]:
     >>> with measured():
     ...     pass
     """
-    token = matmul.DECIDE.set(best)
+    end = time.process_time() + SECONDS
+    token = matmul.DECIDE.set(lambda *product: best(*product, end=end))
     try:
         yield
     finally:
         matmul.DECIDE.reset(token)
 
 
-def best(array: External, sources: list[Source], first: Shape, registers: int) -> Shape:
-    """The fastest known shape of a product; measured where it is not known yet."""
+def best(array: External, sources: list[Source], first: Shape, registers: int, end: float = math.inf) -> Shape:
+    """The fastest known shape of a product; measured where it is not known yet, if that begins before `end`."""
     numbers = [*first[:4], *sources[0].strides, *sources[1].strides]
     if not all(type(n) is int for n in numbers) or math.prod(first[:4]) < WORTH:
         return first
@@ -51,6 +54,8 @@ def best(array: External, sources: list[Source], first: Shape, registers: int) -
     name = cache.key("tiles 1", host.cpu, host.flags, host.version, array.dtype, str(Threads.count), repr(first), repr(numbers))
     found = _known.get(name) or remembered(name, first, sources)
     if found is None:
+        if time.process_time() >= end:
+            return first
         found = search(array, sources, first, registers)
         cache.store(name, json.dumps(list(found)).encode())
     _known[name] = found

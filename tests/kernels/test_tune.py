@@ -69,6 +69,17 @@ def test_what_won_is_remembered(fresh, monkeypatch):
     assert len(searches) == 1
 
 
+def test_measuring_ends(fresh, monkeypatch):
+    """After its seconds a graph's products are cut up as without measuring, and nothing is remembered of them."""
+    a = RNG.standard_normal((128, 128)).astype(np.float32)
+    monkeypatch.setattr(tune, "SECONDS", 0.0)
+    monkeypatch.setattr(tune, "search", None)
+    with tune.measured():
+        native = compiled(lambda make, x, y: RULES["matmul"](make, x, y), a, a)
+    np.testing.assert_allclose(native.call(a, a)[0], a @ a, rtol=1e-4, atol=1e-4)
+    assert not tune._known
+
+
 def test_a_wrong_entry_is_not_used(fresh):
     first = matmul.Shape(1, 8, 8, 8, 4, 8, 1, 1, 1, False, True)
     turned = [Source("a", (8, 8), "float32", (8, 1)), Source("b", (8, 8), "float32", (1, 8))]
