@@ -42,6 +42,7 @@ COVERED = {
     "graph/rewrite.py": "fx/test_tracer.py",
     "_higher_order_ops/*.py": "export/test_build.py",
     "export/jit_*.py": "export/test_jit.py",
+    "export/onnx_*.py": "export/test_onnx_ops.py",
     "export/loader/*.py": "export/test_loader.py",
     "export/static_*.py": "export/test_static_graph.py",
     "export/*.py": "export/test_build.py",  # exports whole programs and runs them, so all parts take their turn

@@ -13,6 +13,7 @@ from ..func.control import cond, while_loop
 from ..graph import Graph, GraphModule, Node
 from ..tensor import Tensor
 from .machine import Break
+from .shapes import RELATIONS
 from .tensors import Traced
 
 
@@ -20,9 +21,10 @@ def trace_cond(self: Any, args: tuple, kwargs: dict) -> Any:
     """`cond(pred, true_fn, false_fn, operands)`; a predicate that Python knows chooses at once."""
     given = dict(zip(("pred", "true_fn", "false_fn", "operands"), args)) | kwargs
     pred, operands = self.value(given["pred"]), self.value(given.get("operands", ()))
-    if type(pred) is not Traced:
+    undecided = self.is_symbol(pred) and pred.expression[0] in RELATIONS and not pred.fixed  # a comparison of sizes, which export leaves open
+    if type(pred) is not Traced and not undecided:
         return self.inline(given["true_fn"] if self.truth(pred) else given["false_fn"], *operands)
-    if pred.stand_in.numel() != 1:
+    if not undecided and pred.stand_in.numel() != 1:
         raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got a tensor of size {list(pred.stand_in.shape)}.")
     self.sync_modes()
     traced = [trace_part(self, given[name], tuple(operands), ()) for name in ("true_fn", "false_fn")]
@@ -39,7 +41,8 @@ def trace_cond(self: Any, args: tuple, kwargs: dict) -> Any:
             outside.setdefault(leaf.node)
     graphs = [self.graph.get_attr(hold(self, kind, cut(leaves, nodes, (), outside)))
               for kind, (leaves, _, nodes) in zip(("true_graph", "false_graph"), traced)]
-    node = self.graph.call_function(cond, (pred.node, *graphs, tuple(outside)))
+    asked = self.expression_node(pred.expression) if undecided else pred.node
+    node = self.graph.call_function(cond, (asked, *graphs, tuple(outside)))
     return finish(self, node, [one if one_requires(one, two) else two for one, two in zip(yes, no)], yes_spec)
 
 

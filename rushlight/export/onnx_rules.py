@@ -82,7 +82,7 @@ def common(w: Writer, left: Any, right: Any) -> tuple[Value, Value]:
 
 def comparison(kind: str) -> Any:
     def write(w: Writer, input: Any, other: Any) -> Value:
-        return w.emit(kind, list(common(w, input, other)), dtypes.bool, w.out()[1])
+        return w.emit(kind, list(common(w, input, other)), dtypes.bool, () if w.result is None else w.out()[1])  # of sizes: a flag
     return write
 
 
@@ -92,7 +92,7 @@ for _name, _kind in COMPARED.items():
 
 @rule("ne")
 def ne(w: Writer, input: Any, other: Any) -> Value:
-    return w.emit("Not", [comparison("Equal")(w, input, other)], dtypes.bool, w.out()[1])
+    return w.emit("Not", [comparison("Equal")(w, input, other)], dtypes.bool, () if w.result is None else w.out()[1])
 
 
 def logical(kind: str) -> Any:

@@ -9,6 +9,8 @@ from ..core.pytree import tree_leaves
 from .onnx_rules import conv, linear, spread
 from .onnx_write import Unsupported, Value, Writer, rule
 
+SEVERAL: dict[str, Any] = {}  # the rule for selection by several tensors, set by onnx_more
+
 # -- shapes --------------------------------------------------------------------------------------------------------------
 
 
@@ -158,8 +160,11 @@ def getitem(w: Writer, input: Any, index: Any) -> Any:
     items = list(index) if isinstance(index, tuple) else [index]
     if any(isinstance(item, list) or isinstance(item, Value) and item.dtype is dtypes.bool for item in items):
         raise NotImplementedError("onnx.export: selection by a mask or list")
-    if sum(isinstance(item, Value) for item in items) > 1:
-        raise NotImplementedError("onnx.export: selection by several tensors")
+    chosen = [item for item in items if isinstance(item, Value) or type(item) is int]
+    if sum(isinstance(item, Value) and bool(item.shape) for item in items) > 1:
+        if items[:len(chosen)] != chosen or any(item != slice(None) and item is not ... for item in items[len(chosen):]):
+            raise NotImplementedError("onnx.export: selection by several tensors that are not the first indices, or with slices")
+        return SEVERAL["write"](w, input, [item if isinstance(item, Value) else w.constant(item, dtypes.int64) for item in chosen])
     if any(item is ... for item in items):
         at = items.index(...)
         missing = len(input.shape) - sum(item is not None and item is not ... for item in items)

@@ -255,7 +255,8 @@ def export(program: Any, path: Any = None, *args: Any, opset_version: int = OPSE
         onnx = importlib.import_module("onnx")
     except ModuleNotFoundError:
         raise ModuleNotFoundError("onnx.export needs the onnx package: pip install onnx") from None
-    importlib.import_module(".onnx_recurrent", __package__)  # the last of the files with rules, it imports the others
+    for part in ("onnx_more", "onnx_recurrent"):  # the last of the files with rules, they import the others
+        importlib.import_module("." + part, __package__)
     model = write(onnx, program, opset_version)
     onnx.checker.check_model(model, full_check=True)
     if path is not None:

@@ -7,6 +7,7 @@ user's words, or a relation between sizes that the program checks on every call.
 import dataclasses
 import inspect
 import math
+import operator
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from ..capture.counted import counted_dim
 from ..capture.loading import Uncapturable
 from ..capture.machine import Break, Restart
 from ..capture.points import FrameState, Point, Points
-from ..capture.shapes import Symbol
+from ..capture.shapes import RELATIONS, Symbol
 from ..capture.sources import find_value
 from ..capture.tensors import VALUES, Traced, assert_true, present_modes, public_name
 from ..capture.trace import Tracer, restore
@@ -29,6 +30,7 @@ from ..compile.policy import explain_break, source_line
 from ..core import modes
 from ..core.generator import default_generator
 from ..core.pytree import REGISTERED, children_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..func.control import cond
 from ..nn.module import Module
 from ..nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ..ops import zeros_like
@@ -270,6 +272,15 @@ class ExportTracer(Unknown):
                 return wrap(np.zeros(shape, array.dtype), traced.real._dtype)
         return super().varied_input(node, assignment)
 
+    def compare_at(self, frame: Any, ins: Any, left: Any, right: Any) -> Any:
+        """A comparison of sizes that is the first argument of `cond` stays open: both branches are kept."""
+        sizes = type(left) in (Symbol, int) and type(right) in (Symbol, int) and Symbol in (type(left), type(right))
+        if sizes and any(getattr(item, "raw", item) is cond for item in frame.stack[-2:]):
+            name = next(name for name, text in RELATIONS.items() if text == f"{{}} {ins.value} {{}}")
+            hints, parts = zip(*((item.hint, item.expression) if type(item) is Symbol else (item, item) for item in (left, right)))
+            return Symbol(self, (name, *parts), getattr(operator, name)(*hints))
+        return super().compare_at(frame, ins, left, right)
+
     def relate(self, name: str, left: Any, right: Any) -> bool:
         before = len(self.guards)
         answer = super().relate(name, left, right)
@@ -375,7 +386,7 @@ class ExportTracer(Unknown):
             return type(value)((key, self.resolved(item)) for key, item in value.items()) if type(value) in (dict, OrderedDict) else {
                 key: self.resolved(item) for key, item in value.items()}
         items = [self.resolved(item) for item in children]
-        return kind(*items) if isinstance(value, tuple) and hasattr(value, "_fields") else kind(items)
+        return tuple.__new__(kind, items) if isinstance(value, tuple) and hasattr(value, "_fields") else kind(items)
 
 
 def on_data(signal: Break) -> bool:

@@ -358,3 +358,25 @@ def test_keywords_that_do_not_fit():
     program = export(module_of(forward), (torch.ones(2),), {"scale": torch.ones(2)})
     with pytest.raises(ValueError, match=r"Ran into a kwarg keyword mismatch: Got the following keywords \['z'\] but expected \['scale'\]"):
         program(torch.ones(2), z=torch.ones(2))
+
+
+def test_cond_on_a_free_size_keeps_both_branches():
+    class Long(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(4 < x.shape[0], lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    program = export(Long(), (torch.ones(3, 2),), dynamic_shapes={"x": {0: torch.export.Dim("rows", min=1, max=9)}})
+    for size in (1, 4, 5, 9):
+        x = torch.ones(size, 2)
+        assert torch.equal(program(x), x.sin() if size > 4 else x.cos())
+
+
+def test_named_results_are_outputs():
+    class Most(torch.nn.Module):
+        def forward(self, x):
+            return x.max(-1), {"s": torch.linalg.svd(x)}
+
+    program = export(Most(), (torch.randn(2, 3),))
+    for run in (program, program.module()):
+        found, parts = run(torch.ones(2, 3))
+        assert found.values.tolist() == [1.0, 1.0] and found.indices.tolist() == [0, 0] and parts["s"].S.shape == (2,)
