@@ -8,7 +8,7 @@ each call: their type, dtype and layout are looked at.  Read `Facts.guard` first
 
 from collections import OrderedDict
 from collections.abc import Set
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -178,6 +178,8 @@ class Facts:
             return type(base)
         if kind == "attr" and isinstance(base, type):
             return self.class_attribute(base, key)
+        if kind == "attr" and type(base) is MethodType and key in ("__func__", "__self__"):  # which a method keeps
+            return getattr(base, key)
         raise Left
 
     def same_type(self, value: Any) -> None:
