@@ -51,7 +51,8 @@ class KernelTimes:
 
 def programs() -> list[Program]:
     """The compiled programs that are alive."""
-    return [found for found in gc.get_objects() if isinstance(found, Program)]
+    # Not isinstance, which asks each object for its `__class__`: that may run code of its own, and warn.
+    return [found for found in gc.get_objects() if issubclass(type(found), Program)]
 
 
 class profile_kernels:

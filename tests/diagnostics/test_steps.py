@@ -48,3 +48,14 @@ def test_programs_for_all_sizes_are_shown_too():
     with profile_kernels() as times:
         compiled(torch.randn(9, 8))
     assert len(times.steps) >= 3 and any("matmul" in step.note for step in times.steps), times.steps
+
+
+def test_finding_programs_asks_no_object_for_its_class():
+    class Shy:
+        @property
+        def __class__(self):
+            asked.append(self)
+            return Shy
+    asked, kept = [], [Shy()]
+    programs()
+    assert not asked and len(kept) == 1
