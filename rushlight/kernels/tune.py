@@ -6,6 +6,7 @@ product's own.  What won is kept in memory and in the disk cache, by everything 
 once on a machine.  One graph spends `SECONDS` on it; what is left over then, the next compilation measures.  Read `best` first.
 """
 
+import functools
 import json
 import math
 import time
@@ -38,7 +39,7 @@ def measured() -> Iterator[None]:
     ...     pass
     """
     end = time.process_time() + SECONDS
-    token = matmul.DECIDE.set(lambda *product: best(*product, end=end))
+    token = matmul.DECIDE.set(functools.partial(best, end=end))
     try:
         yield
     finally:
