@@ -171,6 +171,8 @@ class Calls(Operations):
         return self.load(self.sources.step("call", known.source, ()), reference())
 
     def find_special(self, function: Any) -> Callable | None:
+        if type(function) is not FunctionType and has_python(function, "__hash__", "__eq__"):  # an object that is called: it would be asked
+            return None
         try:
             return self.special.get(function)
         except TypeError:
@@ -410,7 +412,9 @@ class Calls(Operations):
             if base in (dict, collections.OrderedDict, collections.defaultdict) and args and name not in ("update", "__init__"):
                 args = (self.key(self.value(args[0])), *args[1:])
             elif name in ("__getitem__", "pop", "__setitem__", "__delitem__", "insert", "rotate"):
-                args = tuple(self.value(arg) if at == 0 else arg for at, arg in enumerate(args))
+                args = tuple(self.index(arg) if at == 0 else arg for at, arg in enumerate(args))
+                if name == "__setitem__" and type(args[0]) is slice and len(args) == 2:
+                    args = args[0], self.iterable_argument(args[1])
             elif name in ("extend", "extendleft", "update", "__init__"):
                 args = tuple(self.iterable_argument(arg) for arg in args)
             self.check_frozen(owner, name)
@@ -453,8 +457,11 @@ class Calls(Operations):
         else:
             args = tuple(self.argument(arg) for arg in args)
             kwargs = {key: self.argument(item) for key, item in kwargs.items()}
+        calls = getattr(function, "__module__", None) == "_bisect" or type(getattr(function, "__self__", None)).__module__ == "re"
         for arg in (*args, *kwargs.values()):
             self.check_plain(arg)
+            if calls and callable(arg):
+                raise Break("Function argument", f"{function.__name__} was given a function to call")
             if self.unordered and not isinstance(getattr(function, "__self__", None), (set, frozenset)) and function not in ORDER_FREE:
                 self.order(arg)
         owner = getattr(function, "__self__", None)

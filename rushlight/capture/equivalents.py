@@ -100,11 +100,19 @@ def list_sort(self, *, key=None, reverse=False):
 
 
 def list_make(iterable=()):
-    return [item for item in iterable]
+    return [item for item in sized(iterable)]
 
 
 def tuple_make(iterable=()):
-    return (*[item for item in iterable],)
+    return (*[item for item in sized(iterable)],)
+
+
+def sized(iterable):
+    """Its iterator; after that its length is asked for, which Python makes room by."""
+    iterator = iter(iterable)
+    if hasattr(type(iterable), "__len__"):
+        len(iterable)
+    return iterator
 
 
 def set_make(iterable=()):
@@ -112,7 +120,7 @@ def set_make(iterable=()):
 
 
 def frozenset_make(iterable=()):
-    return frozenset([item for item in iterable])
+    return frozenset().union([item for item in iterable])
 
 
 def dict_make(*args, **kwargs):
@@ -134,7 +142,7 @@ def dict_update(self, *args, **kwargs):
 
 
 def list_extend(self, iterable):
-    for item in iterable:
+    for item in sized(iterable):
         self.append(item)
 
 

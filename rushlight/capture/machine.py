@@ -424,7 +424,7 @@ class Machine:
             return self.locals(frame)
         if function is globals:
             return frame.globals
-        if function in (vars, dir) and not args:
+        if (function is vars or function is dir) and not args:
             found = self.locals(frame)
             return found if function is vars else sorted(found)
         if function is sys.exc_info:

@@ -230,6 +230,8 @@ class Operations(Attributes):
             raise Break("Data-dependent index", "a Python container indexed by a tensor")
         if self.method_of(key, "__index__") is not None and not self.is_symbol(key):
             return self.inline(self.method_of(key, "__index__"), key)
+        if type(key) is slice and any(type(part) not in (int, type(None)) for part in (key.start, key.stop, key.step)):
+            return slice(self.index(key.start), self.index(key.stop), self.index(key.step))
         return key
 
     def setitem(self, container: Any, key: Any, value: Any) -> None:

@@ -242,11 +242,18 @@ class Rebuild:
         self.lines.append(f"{name}.cell_contents = {self.name(contents)}")
         return name
 
+    def cached(self, value: Any, kind: type) -> str:
+        if id(value.__wrapped__) in self.tracer.made_functions:
+            raise Uncapturable("a function with functools.cache made inside has to be kept")
+        return self.text.const(value)
+
     def method(self, value: MethodType, kind: type) -> str:
         return self.bind(value, f"MethodType({self.name(value.__func__)}, {self.name(value.__self__)})")
 
     def builtin(self, value: Any, kind: type) -> str:
         owner = value.__self__
+        if owner is None:  # a static method, as str.maketrans
+            return self.text.const(value)
         if id(owner) not in self.tracer.home and not isinstance(owner, (*NATIVE_TYPES, *ITERATORS, BaseException)):
             return self.text.const(value)
         defined = [vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)]
@@ -481,7 +488,7 @@ class NATIVE:
 BUILDERS = [
     (Held, Rebuild.held), (Deferred, Rebuild.deferred), (Generator, Rebuild.generator), (list, Rebuild.list), (tuple, Rebuild.tuple), (dict, Rebuild.dict), ((set, frozenset), Rebuild.set),
     (collections.deque, Rebuild.deque), (slice, Rebuild.slice), (FunctionType, Rebuild.function), (CellType, Rebuild.cell),
-    (MethodType, Rebuild.method), ((BuiltinFunctionType, types.MethodWrapperType), Rebuild.builtin), (functools.partial, Rebuild.partial),
+    (functools._lru_cache_wrapper, Rebuild.cached), (MethodType, Rebuild.method), ((BuiltinFunctionType, types.MethodWrapperType), Rebuild.builtin), (functools.partial, Rebuild.partial),
     (range, Rebuild.constant), (ITERATORS, Rebuild.iterator), (DICT_KEYS, Rebuild.view), (BaseException, Rebuild.error), (super, Rebuild.super),
     (np.ndarray, Rebuild.array), (Frame, Rebuild.frame), ((int, float, str, bytes, complex, np.generic), Rebuild.number),
     ((types.MappingProxyType, types.CodeType, types.TracebackType, types.GenericAlias, types.UnionType), Rebuild.constant),

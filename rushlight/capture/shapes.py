@@ -168,6 +168,7 @@ class Shapes(Tensors):
         self.variations: dict[tuple, list] = {}
         self.sizes: dict[Any, tuple] = {}
         self.stride = 1  # sizes are tried this far apart
+        self.compared: list[Symbol] = []  # the numbers that vary and were compared
 
     # -- making ------------------------------------------------------------------------------------------------------
 
@@ -241,6 +242,7 @@ class Shapes(Tensors):
                 self.give_up(item.later)
         hints = [item.hint if type(item) is Symbol else item for item in (left, right)]
         answer = bool(getattr(operator, name)(*hints))
+        self.compared += [item for item in (left, right) if type(item) is Symbol and not item.soft and type(item.hint) is not str]
         sources: list[Source] = []
         parts = [self.expression_text(item.expression if type(item) is Symbol else item, sources) for item in (left, right)]
         if not sources:
@@ -296,6 +298,14 @@ class Shapes(Tensors):
                              else rebuild.name(item) for item in sources))
 
     # -- in the graph ------------------------------------------------------------------------------------------------
+
+    def give_numbers(self, rebuild: Any) -> None:
+        """Let a piece without ops have a graph all the same that gives the numbers it compared: PyTorch's comparisons are ops, so it
+        does not take such a function for one with nothing to compile."""
+        for symbol in self.compared:
+            source = self.symbol_source(symbol)
+            if source is not None and symbol.later is None and source.kind != "shape":
+                rebuild.outputs.setdefault(self.symbol_node(symbol), len(rebuild.outputs))
 
     def symbol_node(self, value: Symbol) -> Any:
         if value.later is not None:

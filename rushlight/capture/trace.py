@@ -361,6 +361,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     try:
         tail = write_tail(tracer, rebuild, point, signal, value, raised)
         rebuild.write_effects()
+        if rebuild.sizes_only and raised is None:
+            tracer.give_numbers(rebuild)
     except Uncapturable:
         raise
     except Exception as error:  # from the objects that are taken apart, which the program must not see
@@ -371,7 +373,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     module = None
     scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at,
              **MATH, "restore": restore, "STARTED": tracer.started}
-    if tracer.recorded_ops or rebuild.outputs:
+    needless = raised is not None and not rebuild.outputs and not any(node.is_impure() for node in tracer.graph.nodes if node.op.startswith("call"))
+    if (tracer.recorded_ops or rebuild.outputs) and not needless:
         inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
         for name, mode in MODES.items():
             if ended[name] != tracer.recorded[name]:

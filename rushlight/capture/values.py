@@ -154,6 +154,7 @@ def hash_value(self: Any, args: tuple, kwargs: dict) -> Any:
         return self.call(method, (value,), {})
     value = self.resolve(value)
     if isinstance(value, (str, bytes, int, float, bool, tuple, type(None), enum.Enum)):
+        self.check_plain(value)
         return hash(value)
     raise Break("Identity", "hash() of an object by its identity")
 
