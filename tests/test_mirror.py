@@ -24,6 +24,8 @@ COVERED = {
     "core/parallel.py": "test_promises.py",
     "core/implicit.py": "ops/test_every_op.py",
     "core/quiet.py": "autograd/test_engine.py",
+    "core/outline.py": "capture/test_outlines.py",
+    "diagnostics/stages.py": "diagnostics/test_steps.py",
     **dict.fromkeys(["data/_utils.py", "data/distributed.py", "data/fetch.py", "data/worker.py", "data/workers.py"], "data/test_dataloader.py"),
     "graph/*.py": "graph/test_graph.py",
     "distributions/*.py": "distributions/test_distribution.py",  # one table of distributions against recorded values

@@ -1,4 +1,4 @@
-"""Where the time and memory of compiled programs go, step by step.
+"""Where the time and memory of compiled programs go, step by step; and what they were on their way to machine code.
 
 A program is one native function; a switch in its state makes it add up the time of each of its steps (kernels, products).
 Programs are found through the garbage collector, so nothing is kept for this while nobody asks.
@@ -12,14 +12,26 @@ import numpy as np
 
 from ..kernels.runtime import Program
 from ..kernels.sizes import is_open, typical
+from ..kernels.work import of_step
+from . import limits
 
 
 class StepTime(NamedTuple):
-    """One step of a program: what it is, its seconds in all calls, the floating-point operations of a call."""
+    """One step of a program: what it is, its seconds in all calls, and of one call the bytes it must move and its operations."""
 
     note: str
     seconds: float
     flops: int
+    bytes: int = 0
+    calls: int = 1
+
+    @property
+    def share_of_limit(self) -> float:
+        """The time that this machine's memory or arithmetic needs at least for this step, over the time it took."""
+        if not self.seconds:
+            return 0.0
+        least = max(self.bytes / limits.bandwidth(self.bytes), self.flops / limits.peak())
+        return least * self.calls / self.seconds
 
 
 class KernelTimes:
@@ -28,25 +40,44 @@ class KernelTimes:
     def __init__(self) -> None:
         self.steps: list[StepTime] = []
         self.seconds = 0.0
-        self.calls: dict[int, int] = {}
 
     def table(self, limit: int = 30) -> str:
-        """Equal steps together, the dearest first: share, milliseconds, times it stands in the programs, Gflop/s."""
-        together: dict[str, list] = {}
+        """Equal steps together, the dearest first.
+
+        Columns: the share of the time; milliseconds of all calls; how many steps are alike; bytes and floating-point operations of
+        one call of them; `of limit`, how much of the time the machine's memory and arithmetic need at least (above 100 % the data
+        lay in a nearer cache than that for which the limit was measured).  The last line says what the limits are.
+        """
+        together: dict[str, list[StepTime]] = {}
         for step in self.steps:
-            row = together.setdefault(step.note, [0.0, 0, 0])
-            row[0] += step.seconds
-            row[1] += 1
-            row[2] += step.flops
+            together.setdefault(step.note, []).append(step)
         total = sum(step.seconds for step in self.steps) or 1.0
-        lines = [f"{'share':>6} {'ms':>9} {'steps':>5}  what"]
-        for note, (seconds, count, flops) in sorted(together.items(), key=lambda item: -item[1][0])[:limit]:
-            lines.append(f"{seconds / total:6.1%} {seconds * 1e3:9.3f} {count:5}  {note}"
-                         + (f"  {flops / seconds / 1e9:.0f} Gflop/s x calls" if flops and seconds else ""))
-        lines.append(f"{total * 1e3:.3f} ms in {len(self.steps)} steps of {self.seconds * 1e3:.3f} ms")
+        lines = [f"{'share':>6} {'ms':>9} {'steps':>5} {'bytes':>8} {'flops':>8} {'of limit':>8}  what"]
+        for note, alike in sorted(together.items(), key=lambda item: -sum(step.seconds for step in item[1]))[:limit]:
+            took = sum(step.seconds for step in alike)
+            reached = sum(step.share_of_limit * step.seconds for step in alike) / took if took else 0.0
+            lines.append(f"{took / total:6.1%} {took * 1e3:9.3f} {len(alike):5} {short(sum(step.bytes for step in alike)):>8} "
+                         f"{short(sum(step.flops for step in alike)):>8} {reached:8.0%}  {note}")
+        lines.append(f"{total * 1e3:.3f} ms in {len(self.steps)} steps of {self.seconds * 1e3:.3f} ms; limits measured here: "
+                     f"{limits.bandwidth(1 << 26) / 1e9:.0f} GB/s from memory, {limits.bandwidth(1 << 17) / 1e9:.0f} from caches, "
+                     f"{limits.peak() / 1e9:.0f} Gflop/s")
         return "\n".join(lines)
 
     __str__ = table
+
+
+def short(number: int) -> str:
+    """Three digits and a power of 1000.
+
+    >>> short(0), short(999), short(16_777_216), short(1_250)
+    ('-', '999', '16.8M', '1.25K')
+    """
+    if not number:
+        return "-"
+    size, unit = float(number), 0
+    while size >= 999.5 and unit < 5:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.3g}{' KMGTP'[unit]}".strip()
 
 
 def programs() -> list[Program]:
@@ -73,7 +104,7 @@ class profile_kernels:
 
     def __enter__(self) -> KernelTimes:
         self.result = KernelTimes()
-        self.watched = [(program, np.zeros(max(len(program.stages.steps), 1), np.int64)) for program in programs()]
+        self.watched = [(program, np.zeros(len(program.stages.steps) + 1, np.int64)) for program in programs()]
         for program, times in self.watched:
             program.time_steps(times)
         self.began, self.ticks = time.perf_counter(), clock()
@@ -84,9 +115,11 @@ class profile_kernels:
         ticks = clock() - self.ticks
         for program, times in self.watched:
             program.time_steps(None)
-            for step, count in zip(program.stages.steps, times.tolist()):
+            *counts, calls = times.tolist()
+            for step, count in zip(program.stages.steps, counts):
                 if count:
-                    self.result.steps.append(StepTime(step.note, count * elapsed / max(ticks, 1), step.flops))
+                    work = of_step(step)
+                    self.result.steps.append(StepTime(work.note, count * elapsed / max(ticks, 1), work.flops, work.bytes, calls))
         self.result.seconds = elapsed
 
 

@@ -616,4 +616,6 @@ def programs(run: Callable) -> list[Any]:
     run = getattr(run, "lowered", run)  # compile's wrapper
     if hasattr(run, "pair"):
         return [run.pair.ahead, run.pair.back]
+    if hasattr(run, "native"):
+        return [run.native]
     return list(getattr(getattr(run, "program", run), "programs", ()))

@@ -16,6 +16,7 @@ from .emit import cost, emit
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
 from .sizes import Size, Sizes, grain, is_open, possibly, same, typical
+from .work import external_work
 
 PARALLEL_WORK = 600_000  # below this (elements times scalar ops, about 15 us), waking workers costs more than it gives
 PIECES = 16
@@ -137,7 +138,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         total = math.prod(n for _, n in kernel.rows) * sum(
             math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
         share = grain(written.items, total, PARALLEL_WORK, PIECES)
-        steps.append(with_sizes(module, runtime.Step(written.kernel.name, places, written.items, share, summary(kernel))))
+        steps.append(with_sizes(module, runtime.Step(written.kernel.name, places, written.items, share, kernel)))
 
     for turn, number in enumerate(turns):
         group = planner.groups[number]
@@ -158,8 +159,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             for name, size in made.scratch:
                 scratch.append((name, size, turn))
             for step in made.steps:
-                step.note = described(step.function, group)
-            made.steps[-1].flops = flops(group)
+                step.what = external_work(step.function, group, step is made.steps[-1], step.what or 0)
             steps += [with_sizes(module, step) for step in made.steps]
             continue
         if renamed:
@@ -261,26 +261,6 @@ def stored_source(arg: Array, buffers: dict[Array, str]) -> Source:
     if isinstance(seen.buffer, str):
         return seen
     return Source(buffers[seen.buffer], seen.shape, seen.dtype, seen.strides, seen.offset)
-
-
-def described(function: str, array: External) -> str:
-    """One line about a step of a product or the like."""
-    what = function.partition("_")[2] or array.kind
-    return f"{array.kind} {what}: " + " x ".join(str(list(arg.shape)) for arg in array.args) + f" -> {list(array.shape)}"
-
-
-def flops(array: External) -> int:
-    return 2 * typical(array.size * array.args[0].shape[-1]) if array.kind.startswith("matmul") else 0
-
-
-def summary(kernel: Kernel) -> str:
-    """One line about a kernel: its sizes, its reductions and its dearest scalar ops."""
-    inner = next((stage.loops for stage in kernel.stages if stage.loops), ())
-    size = " x ".join([str(n) for _, n in kernel.rows] + [f"({n})" for _, n in inner])
-    folds = [fold.op for stage in kernel.stages for fold in stage.folds]
-    called = {expr.op for expr in walk([root for stage in kernel.stages for root in stage.roots]) if isinstance(expr, Call)}
-    dear = sorted(called, key=lambda op: (-scalars.TABLE[op].cost, op))[:4]
-    return f"{size}: {', '.join(dict.fromkeys([*folds, *dear])) or 'copy'}"
 
 
 def lifetimes(planner: fuse.Planner, when: dict[int, int], buffers: dict[Array, str], last_use: dict[Array, int],

@@ -325,7 +325,7 @@ def finished(module: Module, made: Layer, key: tuple, write: Callable[[], None],
     work = made.steps * made.rows * shape.n * shape.k
     panels = shape.column_tiles
     pack = Step(f"{code}_pack_weight", made.buffers, panels, grain(panels, panels * shape.width * shape.k * 16, PARALLEL_WORK, 8))
-    loop = Step(f"{code}_loop", made.buffers, shape.row_tiles, grain(shape.row_tiles, work, PARALLEL_WORK, 16), flops=2 * typical(work))
+    loop = Step(f"{code}_loop", made.buffers, shape.row_tiles, grain(shape.row_tiles, work, PARALLEL_WORK, 16), 2 * typical(work))
     return Emitted([pack, loop], made.scratch)
 
 

@@ -88,11 +88,11 @@ class Step:
     A buffer is a name, or (name, offset in bytes).  Items, grain and offsets may be open sizes.
     """
 
-    __slots__ = ("function", "buffers", "items", "grain", "note", "flops")
+    __slots__ = ("function", "buffers", "items", "grain", "what")
 
-    def __init__(self, function: str, buffers: list[Any], items: Any, grain: Any, note: str = "", flops: int = 0):
+    def __init__(self, function: str, buffers: list[Any], items: Any, grain: Any, what: Any = None):
         self.function, self.buffers, self.items, self.grain = function, buffers, items, grain
-        self.note, self.flops = note, flops  # what it does, for people
+        self.what = what  # for people: a Kernel or its `work.Work`; from an emitter the operations that it counted
 
 
 def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
@@ -276,6 +276,8 @@ def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value,
     frame = f.alloca(pointer, max(len(step.buffers) for step in steps) + 1, 16)
     parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
     timed = f.emit(Type("i1"), f"icmp ne {times}, null")
+    calls = f.address(times, f.i64(len(steps)), "i64")
+    f.when(timed, lambda: f.store(f.load(i64, calls, 8) + 1, calls, 8))
 
     def clock(s: Value, sign: int) -> None:
         """Add the clock to a step's word, or take it off."""
@@ -437,7 +439,7 @@ class Program:
         return Layout(self.inputs, self.outputs, self._table.ctypes.data, self)
 
     def time_steps(self, times: np.ndarray | None) -> None:
-        """Add the clock ticks of each step to `times` (int64, one word a step) from the next call on; None ends that."""
+        """Add the clock ticks of each step to `times` (int64, one word a step), and calls to one word more, from the next call on; None ends that."""
         self._times = times  # kept alive as long as the program writes into it
         self._state[1] = 0 if times is None else times.ctypes.data
 

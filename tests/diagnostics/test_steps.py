@@ -20,8 +20,11 @@ def test_every_step_of_a_program_is_timed():
     notes = [step.note for step in times.steps]
     assert "matmul blocks: [64, 32] x [32, 48] -> [64, 48]" in notes and "64 x (48): amax, sum, exp, reciprocal" in " ".join(notes)
     assert 0 < sum(step.seconds for step in times.steps) <= times.seconds * 1.5
-    assert sum(step.flops for step in times.steps) == 2 * 64 * 32 * 48
-    assert "Gflop/s" in str(times)
+    product = next(step for step in times.steps if step.note.startswith("matmul blocks"))
+    assert (product.flops, product.bytes, product.calls) == (2 * 64 * 32 * 48, 4 * (64 * 32 + 32 * 48 + 64 * 48), 1)
+    softmax = next(step for step in times.steps if step.note.startswith("64 x (48)"))
+    assert softmax.bytes == 4 * 2 * 64 * 48 and softmax.flops > 20 * 64 * 48
+    assert all(0 < step.share_of_limit < 5 for step in (product, softmax)) and "Gflop/s" in str(times)
     before = [step.seconds for step in times.steps]
     f(x, w)
     assert [step.seconds for step in times.steps] == before  # the switch is off again
@@ -59,3 +62,34 @@ def test_finding_programs_asks_no_object_for_its_class():
     asked, kept = [], [Shy()]
     programs()
     assert not asked and len(kept) == 1
+
+
+def test_show_writes_every_stage():
+    x = torch.randn(64, 32)
+
+    def f(x):
+        return torch.softmax(x, -1)
+
+    assert "softmax" in torch.diagnostics.show(f, x, stage="graph") and "def forward" in torch.diagnostics.show(torch.compile(f), x, stage="graph")
+    assert "for i1 in range(32)" in torch.diagnostics.show(f, x, stage="loops")
+    assert "define void @kernel0" in torch.diagnostics.show(f, x, stage="llvm")
+    assert "kernel0:" in torch.diagnostics.show(f, x, stage="assembly")
+    head, line, last = torch.diagnostics.show(f, x).splitlines()
+    assert head.split() == ["share", "ms", "steps", "bytes", "flops", "of", "limit", "what"]
+    assert "64 x (32)" in line and line.split()[2:4] == ["1", "16.4K"] and "GB/s" in last
+    with pytest.raises(ValueError, match="expected one of 'graph'"):
+        torch.diagnostics.show(f, x, stage="ir")
+
+
+def test_show_takes_a_whole_training_step():
+    net = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    assert "of limit" in torch.diagnostics.show(step, torch.randn(16, 8)) and "for i0" in torch.diagnostics.show(step, torch.randn(16, 8), stage="loops")
