@@ -25,7 +25,7 @@ from .externals import EMIT, Emitted, shared_code
 from .ir import Module, Type
 from .make import Maker, Unsupported
 from .matmul import placed
-from .rules_primitive import Symbol
+from .rules_primitive import OwnNote, Symbol
 from .rules_structure import stored
 from .runtime import Step, note_interrupt
 from .sizes import Fixed, is_open
@@ -205,7 +205,7 @@ class Calls:
         return made
 
 
-class CallNote:
+class CallNote(OwnNote):
     """A call on the tape."""
 
     def __init__(self, calls: Calls, called: Called, inputs: list[Symbol], outputs: dict[int, Symbol]):
@@ -213,7 +213,7 @@ class CallNote:
         self.numbers, self.outputs = tuple(outputs), tuple(outputs.values())
         self.bound = dict(enumerate(inputs))  # as a Note has it
 
-    def gradients(self, grads: list[Symbol | None], needed: set[int]) -> list[tuple[Symbol, Symbol]]:
+    def gradients(self, grads: list, needed: set[int]) -> list[tuple]:
         """(input, its gradient) for the inputs that are needed, given the gradients of the results."""
         make, called = self.calls.make, self.called
         if make.tape is not None:

@@ -21,10 +21,9 @@ from ..ops.record import REGISTRY
 from ..tensor import OutputEdge, Tensor, asarray, bump, tick, wrap
 from . import program, scalars
 from .arrays import Array, External, Given, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
-from .calls import CallNote
 from .launch import Direct
 from .make import Maker, Unsupported
-from .rules_primitive import CompiledOp, Note, Symbol, apply, bare, body
+from .rules_primitive import CompiledOp, Note, OwnNote, Symbol, apply, bare, body
 from .sharing import overlapping
 from .simplify import joined_products
 from .sized import chosen
@@ -119,7 +118,7 @@ def derivatives(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: 
         grads = [sums.of(output) for output in note.outputs]
         if all(g is None for g in grads):
             continue
-        if type(note) is CallNote:
+        if isinstance(note, OwnNote):
             for symbol, g in note.gradients(grads, needed):
                 sums.add(symbol, g)
             continue
@@ -130,7 +129,7 @@ def derivatives(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: 
             if name not in note.op.grad:
                 if name in note.op.tensors or name in note.op.lists:
                     continue  # no derivative, as an index has none
-                raise Unsupported(f"{note.op.name} has no rule for {name}")
+                raise NoGradient(note, name, Unsupported("there is none"))
             try:
                 result = gradient(make, note, name, grads)
             except (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError, ArithmeticError) as reason:

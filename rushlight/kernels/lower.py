@@ -30,6 +30,7 @@ from . import (  # noqa: F401 (they enter rules)
     rules_records,
     rules_recurrent,
     rules_structure,
+    rules_tables,
 )
 from .arrays import Array, Given, Source, contiguous
 from .checks import Checks, has_open

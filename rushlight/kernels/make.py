@@ -49,6 +49,7 @@ class Maker:
         self.tape: list | None = None  # primitives in order, while a graph that will be differentiated is made
         self.noises: list[tuple[Array, float]] | None = None  # masks of dropout, where the caller will draw them
         self.drop: Any = None  # (operand, p) -> operand with a mask drawn at each run, where the caller can do that
+        self.literal: Any = None  # tensor -> an input of the program that holds it, where the caller can enter that
         self.effects: list[tuple[Array, Array]] = []  # (input, its new value): buffers that running the graph updates
 
     def intern(self, kind: type, *fields: Any) -> Array:

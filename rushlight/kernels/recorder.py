@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from ..autograd.function import Function
 from ..autograd.recorded import gradients, leaf_gradients
@@ -24,12 +25,13 @@ from .differentiate import NoGradient, backward, derivatives, operation
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import Symbol, apply
-from .sharing import shares
+from .sharing import shares, traced
 from .sizes import is_integer, typical
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand", "randint", "randint_like", "randperm"})
 FILLED = frozenset("uniform normal random exponential geometric log_normal cauchy bernoulli".split())  # writes of random numbers
+LAYOUTS = frozenset("as_strided as_strided_scatter as_strided_copy".split())  # whose results go by strides
 WITH_STATE = frozenset({"batch_norm", "instance_norm"})  # which may move running values beside their result
 APPLY = Function.__dict__["apply"].__func__
 NO_RULE = (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError, ArithmeticError)
@@ -59,6 +61,7 @@ class Recorder:
         self.known, self.examples, self.name_of = known, examples, name_of
         self.constants: dict[Any, Any] = dict(constants)
         self.make.tape, self.make.drop = self.tape, self.drop
+        self.make.literal = lambda tensor: self.constant(tensor).array
         self.calls, self.called = Calls(self.make, self.constant), called  # `called`: nodes that are known to need calls
         self.makers: dict[int, GraphNode] = {}  # by Note: the node that it was noted for
         self.inputs: list[tuple[Any, Symbol]] = []  # a node, a Literal, or what is drawn
@@ -69,11 +72,14 @@ class Recorder:
         self.views: dict[Any, list[Symbol]] = {}  # by buffer of an input, or by array: the views of it
         self.checks: list[Array] = []  # which are computed though nobody reads them
         self.stale: set[int] = set()  # views of what was written since
+        self.spans: dict[GraphNode, list[tuple[int, int]]] = {}  # where values lie, as tracing found
         self.names: dict[int, list[Symbol]] = {}  # by Symbol: those of the same tensor, under this and other names
         self.kept: list[Symbol] = []  # so that identities stay
         self.literals: dict[int, Symbol] = {}  # by identity: tensors among the graph's arguments
 
     def run(self, graph: Any) -> None:
+        self.targets = [node.args[0] for node in graph.nodes if node.args and type(node.args[0]) is GraphNode and (
+            writes(node) is not None or node.target is operator.setitem)]
         for node in graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.enter(node)
@@ -90,6 +96,8 @@ class Recorder:
     def enter_value(self, node: GraphNode, value: Any) -> None:
         """Note a node's value, who holds it, and what it is a view of."""
         self.env[node] = value
+        if node not in self.spans:
+            self.spans[node] = [byte_bounds(array) for array in traced(node)]
         for symbol in symbols_in(value):
             self.kept.append(symbol)
             held = self.owners.setdefault(id(symbol), [])
@@ -191,8 +199,9 @@ class Recorder:
         if not results or not all(type(at) is int and isinstance(value, Tensor) for at, value in results.items()):
             raise reason
         made = [user for user in (node, *node.users) if user is node or user.target is operator.getitem]
-        if any(shares(result, other) for result in made for other in node.all_input_nodes):
-            raise reason
+        if name in LAYOUTS or any(shares(result, other) for result in made for other in node.all_input_nodes) and any(
+                shares(result, target) for result in made for target in self.targets):
+            raise reason  # it is no copy of what it views
         recorded = self.make.tape is not None and any(getattr(value, "_requires_grad", False) for value in results.values())
         found = self.calls.add(node.target, args, kwargs, dict(sorted(results.items())), recorded, random, theirs)
         return found[0] if isinstance(single, Tensor) else [found.get(at) for at in range(max(found) + 1)]
@@ -311,9 +320,21 @@ class Recorder:
         if not recorded:
             self.make.tape = None
         try:
-            return self.replaced(target, self.new_value(node, name, target, args, kwargs))
+            return self.written(node.args[0], target, self.new_value(node, name, target, args, kwargs))
         finally:
             self.make.tape = before
+
+    def written(self, node: GraphNode, target: Symbol, value: Symbol) -> Symbol:
+        """As `replaced`; whatever else lies in the memory of the written node is not to be read any more."""
+        fresh = self.replaced(target, value)
+        kept = {id(symbol) for symbol in self.names.get(id(fresh), [fresh])}
+        mine = self.spans.get(node, [])
+        for other, spans in self.spans.items():
+            symbol = self.env[other]  # each of several results has a node of its own
+            if type(symbol) is Symbol and id(symbol) not in kept and any(
+                    start < high and low < stop for start, stop in spans for low, high in mine) and shares(other, node):
+                self.stale.add(id(symbol))
+        return fresh
 
     def new_value(self, node: GraphNode, name: str, target: Symbol, args: tuple, kwargs: dict) -> Symbol:
         """What a write makes of its target, with its history where one is recorded."""
@@ -340,7 +361,7 @@ class Recorder:
             raise Unsupported(f"{name} gives no tensor")
         if value.shape != target.shape:
             value = apply(self.make, "_expand", value, target.shape)
-        return value
+        return self.clone(value) if id(value) in self.owners else value
 
     def set_item(self, node: GraphNode, target: Symbol, index: Any, value: Any) -> None:
         """`target[index] = value`."""
@@ -353,7 +374,7 @@ class Recorder:
             self.make.tape = None
         try:
             found = self.calls.add(with_item, (target, index, value), {}, {0: written.meta["val"]}, recorded)
-            self.replaced(target, found[0])
+            self.written(written, target, found[0])
         finally:
             self.make.tape = before
 

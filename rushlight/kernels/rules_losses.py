@@ -27,6 +27,17 @@ def smooth_l1(make: Maker, input: Array, target: Array, beta: float, reduction: 
     return reduced(make, make.where(make.point("lt", size, beta, dtype="bool"), square, make.point("sub", size, 0.5 * beta)), reduction)
 
 
+@rule("_binary_cross_entropy")
+def binary_cross_entropy(make: Maker, input: Array, target: Array, weight: Any = None, reduction: str = "mean") -> Array:
+    low = make.point("ge", floating(make, input), 0, dtype="bool")
+    bad = make.raw("logical_not", [make.raw("logical_and", [low, make.point("le", input, 1, dtype="bool")], "bool")], "bool")
+    fault = make.raw("checked", [make.cast(bad, "int64"), make.number(1, "int64")], "int64")  # 0, or an error that the op words
+    yes = make.point("maximum", make.float_point("log", input), -100)
+    no = make.point("maximum", make.float_point("log1p", make.point("neg", input)), -100)
+    part = make.point("add", make.point("mul", target, yes), make.point("mul", make.point("sub", 1, target), no))
+    return reduced(make, weighted(make, make.point("sub", make.cast(fault, input.dtype), part), weight), reduction)
+
+
 @rule("_huber_loss")
 def huber(make: Maker, input: Array, target: Array, delta: float, reduction: str) -> Array:
     size = make.point("abs", make.point("sub", floating(make, input), target))

@@ -167,6 +167,16 @@ class CompiledOp(NamedTuple):
     lists: tuple[str, ...] = ()
 
 
+class OwnNote:
+    """What is noted by other means: `gradients(those of the results, needed)` gives (input, gradient) pairs itself."""
+
+    bound: dict
+    outputs: tuple
+
+    def gradients(self, grads: list, needed: set[int]) -> list[tuple]:
+        raise NotImplementedError
+
+
 def noted(make: Maker, op: Any, args: tuple, kwargs: dict) -> Any:
     """Apply a primitive's rule and note it."""
     if op.name not in RULES:
@@ -550,6 +560,9 @@ DIRECT: dict[str, Callable] = {
         make, "_add", input, other if alpha == 1 else apply(make, "mul", other, alpha)),
     "sub": lambda make, input, other, alpha=1, out=None: apply(
         make, "_sub", input, other if alpha == 1 else apply(make, "mul", other, alpha)),
+    "scatter_add": lambda make, input, dim, index, src: apply(make, "_scatter_add", input, make.dim(input.array, dim), index, src),
+    "index_add": lambda make, input, dim, index, source, *, alpha=1: apply(
+        make, "_index_add", input, make.dim(input.array, dim), index, source, alpha),
     "masked_fill": direct("_masked_fill"), "gelu": lambda make, input, approximate="none": apply(make, "_gelu", input, approximate),
     "silu": lambda make, input, inplace=False: apply(make, "_silu", input),
 }

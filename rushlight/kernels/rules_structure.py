@@ -8,7 +8,7 @@ from .arrays import Array, External, Point, Reduce, Source, broadcast_shapes, co
 from .make import Maker, Unsupported, bounds, unit
 from .rules import RULES, casting, copied, only, rule
 from .rules_view import flip, getitem, split, triangle, unbind
-from .sizes import is_integer
+from .sizes import is_integer, same
 
 RULES["_split"] = RULES["_split_with_sizes"] = lambda make, input, sizes, dim: split(make, input, list(sizes), dim)
 RULES["split_with_sizes"] = lambda make, input, split_sizes, dim=0: split(make, input, list(split_sizes), dim)
@@ -226,14 +226,51 @@ def pick(make: Maker, input: Array, indices: Array, dim: int, keepdim: bool) -> 
 
 @rule("scatter_zeros", "gather_backward")
 def scatter_zeros(make: Maker, input: Array, shape: Any, dim: int, index: Array) -> Array:
-    """Zeros with one element a row set: a comparison with the index."""
+    """Zeros with elements added at places along a dim: for one element a row a comparison with the index."""
     shape = tuple(shape)
     d = dim % builtins.max(len(shape), 1)
-    if index.ndim != len(shape) or index.shape != tuple(1 if i == d else n for i, n in enumerate(shape)):
-        raise Unsupported("a scatter of several elements a row")
+    if index.ndim != len(shape) or not shape:
+        raise Unsupported("a scatter of another rank")
+    if index.shape != tuple(1 if i == d else n for i, n in enumerate(shape)):
+        return added_along(make, input, shape, d, index)
     column = make.iota(shape, 0, unit(d, len(shape)))
     hit = make.raw("eq", [column, make.cast(integers(index), "int64")], "bool")
     return make.raw("where", [hit, input, make.number(0, input.dtype)], input.dtype)
+
+
+def added_along(make: Maker, input: Array, shape: Any, dim: int, index: Array) -> Array:
+    """Zeros with `input` added at `index` along a dim: rows of one element each, at their places in the flat result."""
+    if input.dtype not in ("float32", "float64") or input.shape != index.shape:
+        raise Unsupported("a sum at places of another dtype")
+    steps = contiguous(shape)
+    checked = make.raw("checked", [make.cast(integers(index), "int64"), make.number(shape[dim], "int64")], "int64")
+    others = make.iota(index.shape, 0, tuple(0 if i == dim else step for i, step in enumerate(steps)))
+    place = make.raw("add", [make.raw("mul", [checked, make.number(steps[dim], "int64")], "int64"), others], "int64")
+    rows = make.external("add_rows", [make.reshape(input, (input.size, 1)), make.reshape(place, (place.size,))], (math.prod(shape), 1), input.dtype)
+    return make.reshape(rows, shape)
+
+
+@rule("_scatter_add")
+def scatter_add(make: Maker, input: Array, dim: int, index: Array, src: Array) -> Array:
+    if index.ndim != input.ndim or not input.ndim or src.ndim != input.ndim:
+        raise Unsupported("a scatter of another rank")
+    for i, n in enumerate(index.shape):
+        src = src if same(n, src.shape[i]) else make.slice(src, i, 0, n, 1)
+    return make.point("add", input, added_along(make, src, input.shape, dim % input.ndim, index))
+
+
+@rule("_index_add")
+def index_add(make: Maker, input: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Array:
+    if not input.ndim or index.ndim != 1 or source.ndim != input.ndim or input.dtype not in ("float32", "float64"):
+        raise Unsupported("a sum at places of another dtype")
+    d = dim % input.ndim
+    source = source if alpha == 1 else make.point("mul", source, alpha)
+    order = [d, *[i for i in range(input.ndim) if i != d]]
+    rows, rest = input.shape[d], math.prod([n for i, n in enumerate(input.shape) if i != d])
+    moved = make.reshape(make.permute(source, order), (source.shape[d], rest))
+    place = make.raw("checked", [make.cast(integers(index), "int64"), make.number(rows, "int64")], "int64")
+    added = make.reshape(make.external("add_rows", [moved, place], (rows, rest), input.dtype), tuple(input.shape[i] for i in order))
+    return make.point("add", input, make.permute(added, [order.index(i) for i in range(input.ndim)]))
 
 
 @rule("repeat", "_repeat", "tile")
