@@ -21,6 +21,7 @@ from ..kernels.runtime import Misfit
 from ..tensor import Tensor
 from .expand import lowered_by
 from .program import MODES, call, gradients, switch_mode
+from .targets import DERIVATIVES
 
 NATIVE, MACHINE = "native/", "native/machine.json"
 FIELDS = ("cpu", "features", "version", "triple", "options")
@@ -32,7 +33,7 @@ class NativeRun:
     def __init__(self, module: Any, carried: Any = None):
         self.module, self.carried = module, carried
         self.lowered: Callable | None = None
-        self.differentiates = any(node.target is gradients for node in module.graph.nodes if node.op == "call_function")
+        self.differentiates = any(node.target in DERIVATIVES for node in module.graph.nodes if node.op == "call_function")
 
     def __call__(self, values: list) -> Any:
         if self.differentiates:

@@ -17,6 +17,7 @@ from ..tensor import Tensor, wrap
 from .checks import OPPOSITE, evaluate, show
 from .dynamic_shapes import INFINITY, NUMBER, Root, UserError
 from .program import call
+from .targets import DERIVATIVES
 
 LARGEST = 1 << 24  # elements of an input that is tried
 
@@ -266,8 +267,9 @@ def run(builder: Any, module: Any, values: dict) -> bool:
         source = leaf._array if leaf._array.size else np.zeros(1, leaf._array.dtype)
         inputs.append(wrap(np.resize(source, shape), leaf._dtype))
     state = default_generator.get_state()
+    differentiates = any(node.op == "call_function" and node.target in DERIVATIVES for node in module.graph.nodes)
     try:
-        with modes.no_grad(), warnings.catch_warnings():
+        with modes.set_grad_enabled(differentiates), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call(module.forward, inputs)
     except (AssertionError, LengthError):  # the values of the example do not fit another size: that says nothing about the size

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
+from ..autograd import recorded
 from ..func.control import cond, while_loop
+from ..func.transforms import gradients_of, variable
 from ..ops import late
 from ..ops.record import REGISTRY
 from ..recurrent import FUNCTIONS, PACKING
@@ -28,6 +30,8 @@ REFUSED = frozenset(
     "module_load to_dlpack UntypedStorage TypedStorage is_storage type get_device".split())
 PLACES: dict[str, dict[str, Any]] = {}
 NAMES: dict[int, str] = {}
+# What differentiates the graph that it is a node of: with gradients off such a graph does not run.
+DERIVATIVES = frozenset((gradients, recorded.gradients, recorded.leaf_gradients, variable, gradients_of))
 
 
 def get_attribute(value: Any, name: str) -> Any:
@@ -52,6 +56,7 @@ def tables() -> dict[str, dict[str, Any]]:
             math={name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "prod", "trunc")},
             python={"int": int, "float": float, "bool": bool, "abs": abs, "min": min, "max": max, "getattr": get_attribute, "round": round, "sum": sum},
             rnn={**{function.__name__: function for function in FUNCTIONS.values()}, **PACKING},
+            derivative={"variable": variable, "gradients_of": gradients_of, "gradients": recorded.gradients, "leaf_gradients": recorded.leaf_gradients},
             control={"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode, "check_true": check_true, "gradients": gradients, "size_of": size_of})
         for place, table in PLACES.items():
             for name, function in table.items():

@@ -380,3 +380,34 @@ def test_named_results_are_outputs():
     for run in (program, program.module()):
         found, parts = run(torch.ones(2, 3))
         assert found.values.tolist() == [1.0, 1.0] and found.indices.tolist() == [0, 0] and parts["s"].S.shape == (2,)
+
+
+class Force(torch.nn.Module):
+    """Minus the gradient of a network's sum, by autograd.grad or by func.grad."""
+
+    def __init__(self, functional):
+        super().__init__()
+        self.functional = functional
+        self.net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+
+    def forward(self, place):
+        if self.functional:
+            return -torch.func.grad(lambda at: self.net(at).sum())(place)
+        place = place.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(self.net(place).sum(), place)
+        return -slope
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_derivatives_within_forward(functional):
+    import io
+    model = Force(functional)
+    program = export(model, (torch.randn(3, 2),), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    for native in (False, True):
+        file.seek(0)
+        loaded = torch.export.load(file, native=native)
+        for size in (1, 3, 7):
+            place = torch.randn(size, 2)
+            assert torch.allclose(loaded(place), model(place), atol=1e-6)
