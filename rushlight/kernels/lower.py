@@ -340,7 +340,7 @@ class Program:
             if not isinstance(value, tuple):
                 orders.setdefault(arrays.index(value), memory_order(node.meta.get("val"), value.shape))
             place[node] = tuple(None if leaf is None else arrays.index(leaf) for leaf in leaves) if isinstance(value, tuple) else arrays.index(value)
-        kinds = [dtypes.BY_NAME[a.dtype] for a in arrays]
+        kinds = [None if a.plain is not None else dtypes.BY_NAME[a.dtype] for a in arrays]  # None: a Python number
         orders = {i: order for i, order in orders.items() if order is not None}
         arrays = [segment.make.permute(a, orders[i]) if i in orders else a for i, a in enumerate(arrays)]
         used = buffers_used(arrays)
@@ -372,7 +372,7 @@ class Program:
         if not all(type(node) is Node and type(place.get(node)) is int for node in (flat if type(flat) in (tuple, list) else (flat,))):
             return None
         picks = [place[node] for node in (flat if type(flat) in (tuple, list) else (flat,))]
-        if len(set(picks)) != len(picks):
+        if len(set(picks)) != len(picks) or any(kinds[pick] is None for pick in picks):
             return None
         call, forward, module = native.call, self.module.forward, self.module
         plain = not any(node in self.lowering.givens for node in inputs)
@@ -436,12 +436,15 @@ class Program:
             outs = native.call(*[as_array(env[node]) for node in inputs])
             seen: set[int] = set()
 
-            def tensor(i: int | None) -> Tensor | None:
+            def tensor(i: int | None) -> Any:
                 if i is None:
                     return None
+                kind = kinds[i]
+                if kind is None:
+                    return outs[i].item()
                 array = outs[i].copy() if i in seen else outs[i]
                 seen.add(i)
-                return wrap(array, kinds[i])
+                return wrap(array, kind)
 
             for node in outputs:
                 where = place[node]

@@ -1,6 +1,7 @@
 """What varies becomes symbolic: sizes, ints and floats, with guards on what the code asked of them."""
 
 import math
+import warnings
 
 import pytest
 
@@ -239,3 +240,17 @@ def test_membership_compares_with_each():
 def test_where_a_number_belongs():
     import bisect
     assert run(lambda x, n: x + bisect.bisect([3, 8], n) + bisect.bisect_left([3, 8], n), [(torch.ones(2), n) for n in range(14)]) <= 7
+
+
+def test_numbers_that_a_program_computes_stay_numbers():
+    """Ops outside of it take them as Python numbers, not as float64 tensors (and did warn of copying one)."""
+    def after_item(x):
+        y = x * 2
+        return torch.tensor(y.sum().item() + 1.0), torch.tensor([y[0].item() / 3, 1.0])
+
+    fast = torch.compile(after_item)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (1.0, 2.0, 3.0, 5.0):
+            for got, want in zip(fast(torch.full((3,), n)), after_item(torch.full((3,), n))):
+                assert got.dtype is want.dtype is torch.float32 and torch.equal(got, want)
