@@ -22,7 +22,7 @@ class OptimizedModule(Module):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._detour:
             return super().__call__(*args, **kwargs)
-        return self.__dict__["_compiled"](*args, **kwargs)
+        return self._compiled(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_compiled"](*args, **kwargs)

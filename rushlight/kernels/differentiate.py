@@ -272,7 +272,9 @@ class CompiledBackward(Node):
                 arrays.append(np.zeros(self.shapes[at] if self.shapes is not None else shape, dtype))
             else:
                 given |= 1 << at
-                arrays.append(np.ascontiguousarray(asarray(grad)).reshape(grad.shape))  # not refused and copied then, as what sum gives
+                grad = asarray(grad)
+                # What repeats one value, as the gradient of a sum, would be refused first and copied then.
+                arrays.append(grad if grad.flags.c_contiguous else grad.copy())
         outs = pair.back.call(*[arrays[i] for i in pair.back_inputs])
         if freed is not None:
             self.kept = freed

@@ -25,8 +25,8 @@ ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE
 # What a row does with the word at an offset from a register: load it into a register, or compare the word, its lower half or its
 # first byte; for OTHER it must be another.  OBJECT compares the register itself.  APART looks whether two addresses, each with the
 # bytes behind it, are apart.  ADDRESS is the place itself, VALUE the place of a register's own word; INTEGER is the value of a
-# Python int of up to 60 bits; FINITE looks at a Python float.
-LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE = range(11)
+# Python int of up to 60 bits; FINITE looks at a Python float; BITS compares what the low half of the wanted word masks with its high half.
+LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE, BITS = range(12)
 INTO = (LOAD, ADDRESS, VALUE, INTEGER)  # the row's last word is the register that takes the result
 CODES = (-1, -2)  # the numbers that a launcher gives for what a program says, see runtime.write_entry
 REGISTER_BITS = 20
@@ -34,7 +34,7 @@ REGISTER_MASK = (1 << REGISTER_BITS) - 1
 REFERENCES, TYPE = 0, 8  # of any object
 SIZE, ITEMS, CELL, NUMBER = 16, 24, 16, 16  # of a list (and a tuple's first item), a cell, a Python number
 BASE, FLAGS = 48, 64  # of an ndarray
-STATE_DICT, STATE_VALUES, STATE_USED = -24, -32, -2  # of a tensor in 3.11: its dict if it has one, else its attributes and how many
+STATE_DICT, STATE_VALUES, STATE_USED = -24, -32, -2  # of a tensor: its dict if it has one, else its attributes and how many
 
 # The digits (of 30 bits) and the sign of a Python int, from its first word.
 INTEGER_TAG = """  %n.negative = icmp slt i64 %n.tag, 0
@@ -101,6 +101,7 @@ row:
     i64 {VALUE}, label %values
     i64 {INTEGER}, label %integers
     i64 {FINITE}, label %finites
+    i64 {BITS}, label %masked
   ]
 loads:
   %loaded = load i64, ptr %word.p, align 8
@@ -181,6 +182,14 @@ finites:
   %f.bits = and i64 %f, {0x7FF << 52}
   %f.finite = icmp ne i64 %f.bits, {0x7FF << 52}
   br i1 %f.finite, label %row.done, label %miss
+masked:
+  %m = load i32, ptr %word.p, align 4
+  %m.mask = trunc i64 %want to i32
+  %m.bits = and i32 %m, %m.mask
+  %m.shifted = lshr i64 %want, 32
+  %m.want = trunc i64 %m.shifted to i32
+  %m.same = icmp eq i32 %m.bits, %m.want
+  br i1 %m.same, label %row.done, label %miss
 row.done:
   %i.next = add i64 %i, 1
   br label %next
@@ -289,17 +298,13 @@ def slots() -> dict[str, int]:
 @cache
 def attributes_tell() -> bool:
     """Whether a tensor with attributes of its own, or a weak reference, can be told from one without."""
-    place, tensor = Tensor.__weakrefoffset__, object.__new__(Tensor)
-    if sys.version_info[:2] != (3, 11) or place <= 0 or word(id(tensor) + place) or word(id(tensor) + STATE_DICT):
-        return False
-    values = word(id(tensor) + STATE_VALUES)
-    if not values or word(values + STATE_USED) & 255:
-        return False
-    marked: Any = tensor
+    rows = Rows(1)
+    rows.unmarked(1)
+    look, tensors = launcher(rows, None), [object.__new__(Tensor) for _ in range(4)]
+    marked: Any = tensors[1]
     marked.mark = 1
-    reference = weakref.ref(tensor)
-    told = word(values + STATE_USED) & 255 != 0 and word(id(tensor) + place) == id(reference)
-    return told and word(id(tensor) + STATE_DICT) == 0 and bool(vars(tensor)) and word(id(tensor) + STATE_DICT) != 0
+    seen, reference = vars(tensors[2]), weakref.ref(tensors[3])
+    return [look(tensor) for tensor in tensors] == [None, True, True, True] and not seen and reference() is tensors[3]
 
 
 @cache
@@ -418,15 +423,25 @@ class Rows:
         self.same(register, TYPE, id(Tensor))
         for name, value in (("_dtype", dtype), ("_requires_grad", False), ("_node", None), ("_grad", None), ("_meta", None)):
             self.same(register, place[name], id(value))
-        self.same(register, Tensor.__weakrefoffset__, 0)
-        self.same(register, STATE_DICT, 0)
-        self.same(self.load(register, STATE_VALUES), STATE_USED, 0, BYTE)
+        self.unmarked(register)
         found = self.load(register, place["_array"])
         self.same(found, REFERENCES, 1)
         self.array(found, array.shape, array.strides, array.dtype)
         self.same(found, BASE, 0)
         self.same(found, FLAGS, word(id(array) + FLAGS) & 0xFFFFFFFF, HALF)
         return found
+
+    def unmarked(self, register: int) -> None:
+        """A tensor has no attributes of its own, no `__dict__` that somebody looked at, and no weak reference."""
+        self.same(register, Tensor.__weakrefoffset__, 0)
+        if sys.version_info >= (3, 13):
+            self.same(register, STATE_DICT, 0)
+        elif sys.version_info >= (3, 12):  # an odd word is the address of the values, less 1
+            self.same(register, STATE_DICT, 1 << 32 | 1, BITS)
+            self.same(self.load(register, STATE_DICT), STATE_USED + 1, 0, BYTE)
+        else:
+            self.same(register, STATE_DICT, 0)
+            self.same(self.load(register, STATE_VALUES), STATE_USED, 0, BYTE)
 
     def version(self, table: dict) -> int:
         """A dict is as it is now: the version that it has. Its address must be known to be valid."""

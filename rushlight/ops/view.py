@@ -232,7 +232,16 @@ def _expand(input, size):
     return expanded(input, size)
 
 
-@composite("method", raw=lambda input, *size: np.broadcast_to(input, size[0] if len(size) == 1 else size))
+def repeated(input, shape):
+    """np.broadcast_to; of one value, as the gradient of a sum is, in a quarter of its time."""
+    if input.ndim or input.dtype.kind not in "fc":  # other kinds have no buffer, as bfloat16
+        return np.broadcast_to(input, shape)
+    result = np.ndarray(shape, input.dtype, input, 0, (0,) * len(shape))
+    result.setflags(False)
+    return result
+
+
+@composite("method", raw=lambda input, *size: repeated(input, size[0] if len(size) == 1 else size))
 def expand(input, *size, implicit=False):
     """Dims of size 1 repeated without copying; -1 keeps a size.
 

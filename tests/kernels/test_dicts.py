@@ -63,3 +63,7 @@ def test_plain_and_ordered_dicts():
 
 def test_launchers_read_python_numbers():
     assert launch.numbers_are_known()
+
+
+def test_tensors_with_attributes_are_told():
+    assert launch.attributes_tell()
