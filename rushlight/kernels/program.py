@@ -285,17 +285,18 @@ def arena_slots(spans: list[Span]) -> list[list[Span]]:
 
 def arena_layout(spans: list[Span]) -> tuple[dict[str, int], int]:
     """Offsets of the temporaries; two share memory when one's last reader comes before the other's writer."""
-    placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
+    order = sorted(spans, key=lambda span: (-span[2], span[0]))
+    firsts, lasts = (np.array([span[at] for span in order], np.int64) for at in (0, 1))
+    starts, ends = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
     offsets, total = {}, 0
-    for first, last, size, name in sorted(spans, key=lambda span: (-span[2], span[0])):
+    for at, (first, last, size, name) in enumerate(order):
         size = -(-size // 64) * 64 + 64
-        start = 0
-        for a, b, f, l in sorted(placed):
-            if f <= last and first <= l:
-                if a - start >= size:
-                    break
-                start = max(start, b)
-        placed.append((start, start + size, first, last))
+        together = np.flatnonzero((firsts[:at] <= last) & (first <= lasts[:at]))
+        together = together[np.argsort(starts[together])]
+        reach = np.maximum.accumulate(np.concatenate(([0], ends[together])))  # how far those below each reach
+        gaps = np.flatnonzero(starts[together] - reach[:-1] >= size)
+        start = int(reach[gaps[0] if gaps.size else -1])
+        starts[at], ends[at] = start, start + size
         offsets[name] = start
         total = max(total, start + size)
     return offsets, total
