@@ -22,6 +22,12 @@ def starting_edges(tensors, gradients, create):
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             if tensor._dtype.is_complex:
                 raise RuntimeError("grad can be implicitly created only for real scalar outputs but got " + repr(tensor._dtype))
+            if not create and tensor._requires_grad:
+                start = np.empty(tensor._array.shape, tensor._array.dtype)
+                start.fill(1)
+                edges.append(tensor._node or tensor)
+                starts.append(start)
+                continue
             gradient = wrap(np.ones(tensor._array.shape, tensor._array.dtype))
         else:
             if not isinstance(gradient, Tensor):

@@ -283,7 +283,7 @@ class Writer:
         program, recipe, facts, rows = direct.program, self.recipe, self.facts, self.facts.rows
         if modes.inference_enabled():
             raise Left
-        if direct.pair is not None and not modes.grad_enabled():
+        if direct.pair is not None and not modes.grad_enabled() or program.calls:  # what it calls in Python must not be called twice
             raise Left
         given = [recipe.inputs[source] if type(source) is int else source for source in direct.sources]
         spread = [self.place(source, symbol) for source, symbol in zip(given, direct.symbols)]

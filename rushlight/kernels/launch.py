@@ -385,7 +385,8 @@ class Rows:
             self.same(self.integer(register), 0, int(value), OBJECT)
 
     def finite(self, register: int) -> None:
-        """A Python float, whose type must have been compared, must be a finite one."""
+        """An argument must be a Python float, and a finite one."""
+        self.same(register, TYPE, id(float))
         self.same(register, 0, 0, FINITE)
 
     def is_object(self, register: int, value: Any) -> None:
