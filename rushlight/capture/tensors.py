@@ -339,6 +339,8 @@ class Tensors(Calls):
         if name == "__torch_function__" or name in VALUES:
             raise Break(f"Unsupported Tensor.{name}() call", f"Tensor.{name} needs the tensor's values",
                         READ_HINT)
+        if name == "requires_grad_" and type(args[0]) is Traced and args[0].source is not None and args[0].stand_in._node is None:
+            return self.switch_gradients(function, *args, **kwargs)
         if name in ACTS and not (name == "requires_grad_" and type(args[0]) is Traced and args[0].source is None):
             raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history or on global state")
         self.check_op_arguments(function, args, kwargs)
@@ -373,6 +375,18 @@ class Tensors(Calls):
         if function in (operator.setitem, operator.delitem):
             result = None
         return self.record(function, args, kwargs, result, seen)
+
+    def switch_gradients(self, function: Any, tensor: Traced, requires_grad: Any = True) -> Any:
+        """`requires_grad_` of a tensor from before: ops see it in order, and it is so afterwards."""
+        if type(requires_grad) is not bool:
+            raise Break("Unsupported requires_grad_() call", "a flag that is no bool")
+        result = function(tensor.stand_in, requires_grad)
+        found = self.record(function, (tensor, requires_grad), {}, result, [tensor])
+        entry = self.attributes.setdefault(id(tensor), (tensor, {}, {}))
+        entry[1].pop("requires_grad", None)
+        if requires_grad is not tensor.real._requires_grad:
+            entry[1]["requires_grad"], entry[2]["requires_grad"] = requires_grad, "setattr"
+        return found
 
     def record(self, function: Any, args: Any, kwargs: dict, result: Any, seen: list) -> Any:
         if not contains_tensor(result) and function not in (operator.setitem, operator.delitem):
@@ -571,7 +585,7 @@ class Tensors(Calls):
 
     def set_tensor_attribute(self, target: Tensor, name: str, value: Any) -> None:
         name = "grad" if name == "_grad" else name
-        if type(target) is Traced and target.source is None and name == "requires_grad":
+        if type(target) is Traced and name == "requires_grad" and (target.source is None or target.stand_in._node is None):
             self.call_op(Tensor.requires_grad_, (target, value), {})
             return
         if type(target) is not Traced or name in ("data", "requires_grad") or name.startswith("_"):

@@ -51,26 +51,58 @@ def refuse(reason: str) -> Break:
 
 def backward(self: Any, roots: list, gradients: list, given: dict) -> None:
     """Record the gradients of the leaves and add them to their `.grad`."""
-    if given.get("create_graph") or given.get("inputs") is not None :
-        raise refuse("backward with these arguments acts on the recorded history")
+    if given.get("create_graph"):
+        raise refuse("backward with create_graph keeps a history in .grad")
     leaves = leaves_of(self, roots)
+    if given.get("inputs") is not None:
+        chosen = as_list(self, given["inputs"])
+        if not chosen or not all(any(item is leaf for leaf in leaves) for item in chosen):
+            raise refuse("backward into tensors that are no leaves")
+        leaves = [leaf for leaf in leaves if any(item is leaf for item in chosen)]
     if not leaves:
         return
     found = differentiate(self, roots, gradients, leaves, bool(given.get("retain_graph")))
     for leaf, gradient in zip(leaves, found):
+        before, after = hooks_of(leaf.real) if leaf.source is not None else ((), ())
+        for hook in before:
+            gradient = hooked(self, hook, gradient)
         if leaf.source is None:
             with modes.no_grad():
                 leaf.gradient = gradient if leaf.gradient is None else self.call_op(Tensor.add, (leaf.gradient, gradient), {})
             continue
-        before = self.value(self.tensor_attribute(leaf, "grad"))
-        if before is None:
-            self.set_tensor_attribute(leaf, "grad", gradient)
-            continue
-        with modes.no_grad():
-            if before.source is None:
-                self.set_tensor_attribute(leaf, "grad", self.call_op(Tensor.add, (before, gradient), {}))
-            else:
-                self.call_op(Tensor.add_, (before, gradient), {})
+        accumulate(self, leaf, gradient)
+        for hook in after:
+            hooked(self, hook, leaf)
+
+
+def accumulate(self: Any, leaf: Any, gradient: Any) -> None:
+    """Add to a leaf's `.grad`."""
+    before = self.value(self.tensor_attribute(leaf, "grad"))
+    if before is None:
+        self.set_tensor_attribute(leaf, "grad", gradient)
+        return
+    with modes.no_grad():
+        if before.source is None:
+            self.set_tensor_attribute(leaf, "grad", self.call_op(Tensor.add, (before, gradient), {}))
+        else:
+            self.call_op(Tensor.add_, (before, gradient), {})
+
+
+def hooks_of(tensor: Any) -> tuple[tuple, tuple]:
+    """What runs when a leaf's gradient is known, and when it has been added to its `.grad`."""
+    meta = tensor._meta
+    return ((), ()) if meta is None else (tuple((meta.hooks or {}).values()), tuple((meta.post_hooks or {}).values()))
+
+
+def hooked(self: Any, hook: Any, value: Any) -> Any:
+    """What a hook makes of a gradient (or does with a leaf), as part of the trace."""
+    with modes.no_grad():
+        found = self.value(self.call(self.ask(self.sources.const(hook, "hook"), hook), (value,), {}))
+    if found is None:
+        return value
+    if type(found) is not Traced or tuple(found.stand_in.shape) != tuple(value.stand_in.shape):
+        raise refuse("a hook that gives something else than a gradient")
+    return found
 
 
 def has_hooks(tensor: Any) -> bool:
@@ -112,7 +144,7 @@ def leaves_of(self: Any, roots: list) -> list:
         if known is None:
             continue  # made inside, and nobody can ask for its gradient any more
         if known.source is not None:
-            without_hooks(self, known)
+            without_hooks(self, known, True)
         elif has_hooks(known.stand_in):
             raise refuse("backward with hooks")
         traced.append(known)
@@ -120,12 +152,16 @@ def leaves_of(self: Any, roots: list) -> list:
     return sorted(traced, key=lambda item: (places.get(id(item), len(places)), item.node.name))
 
 
-def without_hooks(self: Any, known: Any) -> None:
-    """Guard that no hooks wait for the gradient of a leaf."""
+def without_hooks(self: Any, known: Any, followed: bool = False) -> None:
+    """Guard which hooks wait for the gradient of a leaf: none, unless they are `followed`."""
     meta = known.real._meta
-    if meta is not None and (has_hooks(known.real) or meta.accumulator is not None):
+    hooks = hooks_of(known.real)
+    if meta is not None and meta.accumulator is not None or hooks != ((), ()) and not followed:
         raise refuse("backward with hooks")
-    self.guards.add("tensor hooks", known.source, "not {0}({v})", has_hooks, words=f"{known.source.name} has no hooks")
+    if hooks == ((), ()):
+        self.guards.add("tensor hooks", known.source, "not {0}({v})", has_hooks, words=f"{known.source.name} has no hooks")
+    else:
+        self.guards.add("tensor hooks", known.source, "{0}({v}) == {1}", hooks_of, hooks, words=f"{known.source.name} has the same hooks")
 
 
 def function_grad(self: Any, args: tuple, kwargs: dict) -> Any:

@@ -70,6 +70,7 @@ class Recorder:
         self.present: dict[int, Array] = {}  # by Symbol of an input that was written: the input
         self.owners: dict[int, list[GraphNode]] = {}  # by Symbol: the nodes that hold it
         self.views: dict[Any, list[Symbol]] = {}  # by buffer of an input, or by array: the views of it
+        self.modes = {"grad": True, "inference": False}
         self.checks: list[Array] = []  # which are computed though nobody reads them
         self.stale: set[int] = set()  # views of what was written since
         self.spans: dict[GraphNode, list[tuple[int, int]]] = {}  # where values lie, as tracing found
@@ -131,8 +132,9 @@ class Recorder:
             return args[0]
         if node.target is operator.setitem and type(args[0]) is Symbol:
             return self.set_item(node, *args)
-        if name == "set_mode" and len(args) == 2 and args[0] == "grad":
-            self.make.tape = self.tape if args[1] else None
+        if name == "set_mode" and args[0] in self.modes:
+            self.modes[args[0]] = args[1]
+            self.make.tape = self.tape if self.modes["grad"] and not self.modes["inference"] else None
             return None
         if node.target is leaf_gradients:
             return self.gradients(node, *args, **kwargs)

@@ -1,0 +1,153 @@
+"""Hooks of leaves, leaves that are frozen for a while, and chosen leaves, in whole compiled steps against PyTorch."""
+import pytest
+
+import rushlight
+
+from .test_step_against_torch import against_torch, model, observed
+
+torch = pytest.importorskip("torch")
+
+
+def trained(prepare, native=True, steps=5):
+    """A step of `prepare(T, net, opt) -> step(x, y)`: no break, one program."""
+    def make(T):
+        net = model(T)
+        opt = T.optim.Adam(net.parameters(), lr=0.02)
+        return prepare(T, net, opt), observed(net, opt)
+    compiled = against_torch(make, steps=steps, native=native)
+    assert not compiled._rushlight_compiled.breaks
+    return compiled
+
+
+def usual(T, net, opt):
+    def step(x, y):
+        opt.zero_grad()
+        loss = T.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        return loss.detach()
+    return step
+
+
+def test_a_hook_changes_the_gradient():
+    def prepare(T, net, opt):
+        net[0].weight.register_hook(lambda g: g.clamp(-0.01, 0.01))
+        net[2].bias.register_hook(lambda g: None)
+        net[2].bias.register_hook(lambda g: g * 2)
+        return usual(T, net, opt)
+    trained(prepare)
+
+
+def test_what_runs_after_a_gradient_was_added():
+    def prepare(T, net, opt):
+        def halve(p):
+            p.grad.mul_(0.5)
+        for p in net.parameters():
+            p.register_post_accumulate_grad_hook(halve)
+        return usual(T, net, opt)
+    trained(prepare)
+
+
+def test_an_optimizer_in_the_backward_pass():
+    def prepare(T, net, opt):
+        def update(p):
+            with T.no_grad():
+                p.sub_(p.grad, alpha=0.1)
+            p.grad = None
+        for p in net.parameters():
+            p.register_post_accumulate_grad_hook(update)
+
+        def step(x, y):
+            loss = T.nn.functional.cross_entropy(net(x), y)
+            loss.backward()
+            return loss.detach()
+        return step
+    trained(prepare)
+
+
+def test_a_hook_that_comes_or_goes_is_noticed():
+    def prepare(T, net, opt):
+        handles = []
+        run = usual(T, net, opt)
+        inner = rushlight.compile(run) if T is rushlight else run
+        count = [0]
+
+        def step(x, y):
+            count[0] += 1
+            if count[0] == 2:
+                handles.append(net[0].weight.register_hook(lambda g: g * 0.1))
+            if count[0] == 4:
+                handles.pop().remove()
+            return inner(x, y)
+        return rushlight.compiler.disable(step) if T is rushlight else step
+
+    def make(T):
+        net = model(T)
+        opt = T.optim.SGD(net.parameters(), lr=0.05)
+        return prepare(T, net, opt), observed(net, opt)
+    against_torch(make, steps=6, native=False)
+
+
+def test_parameters_are_frozen_for_a_while():
+    def prepare(T, net, opt):
+        def step(x, y):
+            net[0].requires_grad_(False)
+            net[2].bias.requires_grad = False
+            opt.zero_grad()
+            loss = T.nn.functional.cross_entropy(net(x), y)
+            loss.backward()
+            opt.step()
+            net[0].requires_grad_(True)
+            net[2].bias.requires_grad = True
+            return loss.detach()
+        return step
+    trained(prepare)
+
+
+def test_parameters_stay_frozen():
+    def prepare(T, net, opt):
+        def step(x, y):
+            net[0].weight.requires_grad_(False)
+            opt.zero_grad()
+            loss = T.nn.functional.cross_entropy(net(x), y)
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step
+
+    def make(T):
+        net = model(T)
+        opt = T.optim.SGD(net.parameters(), lr=0.05)
+        see = observed(net, opt)
+        return prepare(T, net, opt), lambda: [see(), [p.requires_grad for p in net.parameters()]]
+    against_torch(make, steps=3, native=False)
+
+
+def test_backward_into_chosen_leaves():
+    def prepare(T, net, opt):
+        def step(x, y):
+            opt.zero_grad()
+            loss = T.nn.functional.cross_entropy(net(x), y)
+            loss.backward(inputs=list(net[2].parameters()))
+            opt.step()
+            return loss.detach()
+        return step
+    trained(prepare)
+
+
+def test_inference_mode_and_gradients_within_no_grad():
+    def prepare(T, net, opt):
+        def step(x, y):
+            with T.no_grad():
+                hidden = net[0](x)
+                with T.enable_grad():
+                    out = net[2](hidden.tanh())
+            with T.inference_mode():
+                seen = net(x).sum()
+            opt.zero_grad()
+            loss = T.nn.functional.cross_entropy(out, y)
+            loss.backward()
+            opt.step()
+            return loss.detach(), seen * 1
+        return step
+    trained(prepare)
