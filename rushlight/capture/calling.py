@@ -203,6 +203,8 @@ class Calls(Operations):
             return self.call_core(function, tuple(map(self.value, args)), {key: self.value(item) for key, item in kwargs.items()})
         if "_rushlight_allowed" in function.__dict__:
             return self.call_allowed(function, args, kwargs)
+        if "_rushlight_constant" in function.__dict__:
+            return self.call_once(function, args, kwargs)
         if "_rushlight_check" in function.__dict__:
             return self.check_values(*map(self.value, args))
         if "/rushlight/func/" in function.__code__.co_filename:
@@ -448,6 +450,16 @@ class Calls(Operations):
         if self.method_of(value, "__hash__") is not None and not isinstance(value, (Tensor, enum.Enum, type)) and not is_library(type(value)):
             raise Break("Unsupported key", f"a key of type {type(value).__name__}, which hashes itself in Python")
         return value
+
+    def call_once(self, function: FunctionType, args: tuple, kwargs: dict) -> Any:
+        """A function marked with `assume_constant_result`: it is called now, and its result stays for as long as the translation."""
+        given = tuple(self.argument(arg) for arg in args), {key: self.argument(item) for key, item in kwargs.items()}
+        for arg in (*given[0], *given[1].values()):
+            if isinstance(arg, Tensor):
+                raise Break("Data-dependent value", f"{function.__qualname__}, whose result is taken for a constant, was given a tensor")
+            self.check_plain(arg)
+        result = function(*given[0], **given[1])
+        return self.load(self.sources.const(result, f"{function.__name__}()"), result)
 
     def native(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """Run a builtin for real, on values that are plain all the way down."""

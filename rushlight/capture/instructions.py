@@ -246,14 +246,14 @@ def to_bool(m, f, i):
 
 @op("BINARY_OP")
 def binary_op(m, f, i):
-    right = popped(m, f)
-    f.stack.append(m.binary(i.value, popped(m, f), right))
+    left, right = map(m.value, popn(f, 2))
+    f.stack.append(m.binary(i.value, left, right))
 
 
 @op("COMPARE_OP")
 def compare_op(m, f, i):
-    right = popped(m, f)
-    f.stack.append(m.compare_at(f, i, popped(m, f), right))
+    left, right = map(m.value, popn(f, 2))
+    f.stack.append(m.compare_at(f, i, left, right))
 
 
 @op("IS_OP")

@@ -287,7 +287,7 @@ class Tensors(Calls):
         outline = new(type(stand_in))
         outline._array, outline._dtype, outline._requires_grad = self.shadow(stand_in._array), stand_in._dtype, stand_in._requires_grad
         outline._node = outline._grad = outline._meta = outline._shape = None
-        node.meta["val"] = outline
+        node.meta["val"] = node.meta["example_value"] = outline
 
     def shadow(self, array: np.ndarray) -> np.ndarray:
         """An array that lies in other memory, which is never touched, as this one lies in its own."""
@@ -418,7 +418,7 @@ class Tensors(Calls):
                     item = self.wrap_result(part, item)
                 items.append(item)
                 outlines.append(item if part is None else part.meta.get("val"))
-            node.meta["val"] = tuple(outlines)
+            node.meta["val"] = node.meta["example_value"] = tuple(outlines)
             return tuple.__new__(type(result), items) if isinstance(result, tuple) else items
         if isinstance(result, dict):
             return {key: self.wrap_result(self.graph.call_function(operator.getitem, (node, key)), item) for key, item in result.items()}

@@ -434,7 +434,7 @@ def slim(module: GraphModule) -> None:
 
     for node in module.graph.nodes:
         if "val" in node.meta:
-            node.meta["val"] = slimmed(node.meta["val"])
+            node.meta["val"] = node.meta["example_value"] = slimmed(node.meta["val"])
 
 
 def guard_names() -> dict:

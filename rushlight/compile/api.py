@@ -10,6 +10,7 @@ from .dispatch import Compiled, everything
 from .module import OptimizedModule
 from .native import compile_native, compile_tuned
 from .options import wants_tuning
+from .policy import TorchDynamoException
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 backends: dict[str, Callable] = {}
@@ -24,7 +25,7 @@ backends.update({name: run_graph for name in ("eager", "aot_eager", "aot_eager_d
 backends["inductor"] = compile_native
 
 
-class InvalidBackend(RuntimeError):
+class InvalidBackend(TorchDynamoException):
     """No backend has this name. `torch._dynamo.exc.InvalidBackend`."""
 
 
@@ -40,6 +41,19 @@ def find_backend(backend: Any) -> Callable:
     if not callable(backend):
         raise TypeError(f"backend must be a name or a callable, got {type(backend).__name__}")
     return backend
+
+
+def choose_backend(backend: Any, mode: str | None, options: dict | None) -> Callable:
+    """The backend of this name, tuned where mode or options ask for it; one that is the user's own is given both as keywords."""
+    chosen = find_backend(backend)
+    if isinstance(backend, str):
+        tuned = mode is not None and mode.startswith("max-autotune")
+        if options is not None and backend == "inductor":  # another backend's options are its own
+            tuned = wants_tuning(options)
+        return compile_tuned if tuned and chosen is compile_native else chosen
+    given = {"mode": None if mode == "default" else mode, "options": options}
+    given = {name: value for name, value in given.items() if value}
+    return functools.wraps(chosen)(functools.partial(chosen, **given)) if given else chosen
 
 
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
@@ -70,17 +84,14 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
-    tuned = mode is not None and mode.startswith("max-autotune")
-    if options is not None and backend == "inductor":  # another backend's options are its own
-        tuned = wants_tuning(options)
+    if options is not None and backend == "inductor":
+        wants_tuning(options)  # refuses what it does not know
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
                                  disable=disable)
     if disable:
         return model
-    chosen = find_backend(backend)
-    if tuned and chosen is compile_native:
-        chosen = compile_tuned
+    chosen = choose_backend(backend, mode, options)
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return compile_module(model, chosen, fullgraph, dynamic)
     return compile_callable(model, chosen, fullgraph, dynamic)
@@ -88,7 +99,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
 
 def compile_callable(model: Any, backend: Callable, fullgraph: bool, dynamic: bool | None) -> Any:
     if not callable(model):
-        raise RuntimeError(f"compile() needs a function or a module, got {type(model).__name__}")
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     first: tuple = ()
     function = model
     while True:
@@ -136,7 +147,7 @@ def compile_in_place(function: Any, *, fullgraph: bool = False, dynamic: bool | 
     """What `Module.compile()` keeps as the module's call."""
     if disable:
         return function
-    compiled = compile_callable(function, find_backend(backend), fullgraph, dynamic)
+    compiled = compile_callable(function, choose_backend(backend, mode, options), fullgraph, dynamic)
     owner = getattr(function, "__self__", None)
     if type(owner).__module__.startswith("rushlight.nn.") and not owner._modules and not fullgraph:
         compiled._rushlight_compiled.leaf = True

@@ -22,7 +22,7 @@ from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
 from .config import config, counters, slow
 from .hot import Hot
-from .policy import LOGS, Early, Policy, Unsupported, log, sizes_now
+from .policy import LOGS, Early, Policy, TorchDynamoException, Unsupported, log, sizes_now
 from .trial import Trial
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
@@ -58,11 +58,11 @@ class Pool(dict):
         return pool
 
 
-class FailOnRecompileLimitHit(RuntimeError):
+class FailOnRecompileLimitHit(TorchDynamoException):
     """`Hard failure due to fullgraph=True`."""
 
 
-class RecompileError(RuntimeError):
+class RecompileError(TorchDynamoException):
     """Recompiled although `config.error_on_recompile` is set."""
 
 

@@ -10,7 +10,7 @@ from .config import config, counters
 from .dispatch import FailOnRecompileLimitHit, RecompileError
 from .explain import Explanation, explain
 from .module import OptimizedModule
-from .policy import Unsupported
+from .policy import BackendCompilerFailed, TorchDynamoException, Unsupported
 
 
 def mark_dynamic(t: Tensor, index: Any, *, hint_override: Any = None, min: int | None = None, max: int | None = None,
@@ -60,7 +60,7 @@ def is_dynamo_supported() -> bool:
 
 utils = SimpleNamespace(counters=counters)
 exc = SimpleNamespace(Unsupported=Unsupported, InvalidBackend=InvalidBackend, FailOnRecompileLimitHit=FailOnRecompileLimitHit,
-                      RecompileError=RecompileError, TorchDynamoException=RuntimeError)
+                      RecompileError=RecompileError, TorchDynamoException=TorchDynamoException, BackendCompilerFailed=BackendCompilerFailed)
 eval_frame = SimpleNamespace(OptimizedModule=OptimizedModule)
 __all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "exc", "explain", "graph_break", "is_compiling",
            "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "optimize", "reset",

@@ -20,7 +20,11 @@ from .sharing import graph_key
 UNROLLED = 128  # nodes of a graph from which compiling one for each length of a loop costs more than it gives
 
 
-class Unsupported(RuntimeError):
+class TorchDynamoException(RuntimeError):
+    """What compiling a function can raise. `torch._dynamo.exc.TorchDynamoException`."""
+
+
+class Unsupported(TorchDynamoException):
     """`fullgraph=True` met a break. The text says what, why, where, and what to do."""
 
 
@@ -32,8 +36,13 @@ class Early(Fleeting):
     """A frame that breaks or speaks in a loop or block of its own, and has been called seldom."""
 
 
-class BackendCompilerFailed(RuntimeError):
-    """The backend raised while compiling a graph."""
+class BackendCompilerFailed(TorchDynamoException):
+    """The backend raised while compiling a graph: `inner_exception`."""
+
+    def __init__(self, backend: Any, inner_exception: BaseException):
+        name = getattr(backend, "__name__", type(backend).__name__)
+        super().__init__(f"backend={name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}")
+        self.backend_name, self.inner_exception = name, inner_exception
 
 
 MORE = 'For more information, run with RUSHLIGHT_LOGS="guards".'
@@ -199,11 +208,14 @@ class Policy:
             if met[sizes] <= 2:
                 raise Fleeting(f"its text is good for one size only: {', '.join(f'{name} == {size}' for name, size in sizes)}")
         counters["stats"]["unique_graphs"] += 1
-        compiled = owner.backend(module, examples)
+        try:
+            compiled = owner.backend(module, examples)
+            if not callable(compiled):
+                raise TypeError("Expected the compiled function to be callable, got " + type(compiled).__name__)
+        except Exception as error:
+            raise BackendCompilerFailed(owner.backend, error) from error
         if self.violation is not None:
             raise ConstraintViolationError(self.violation)
-        if not callable(compiled):
-            raise TypeError("a backend must return a callable")
         if key is not None:
             shared[key] = compiled, module  # the module keeps alive what the key names by identity
         return compiled
