@@ -256,9 +256,13 @@ def split_index(array: Reshape, index: tuple[Affine, ...]) -> tuple[Affine, ...]
     return tuple(result)
 
 
+ZERO = Affine(0)
+
+
 def broadcast_index(arg: Array, index: tuple[Affine, ...]) -> tuple[Affine, ...]:
-    own = index[len(index) - arg.ndim:]
-    return tuple(Affine(0) if same(n, 1) else i for n, i in zip(arg.shape, own))
+    shape = arg.shape
+    own = index[len(index) - len(shape):]
+    return tuple([ZERO if type(n) is int and n == 1 else i for n, i in zip(shape, own)])
 
 
 def steps(array: Array, index: tuple[Affine, ...]) -> list[tuple[Array, tuple[Affine, ...]]]:

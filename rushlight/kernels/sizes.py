@@ -213,9 +213,12 @@ def same(a: Any, b: Any) -> bool:
     >>> same((2, 3), [2, 3]), same((2,), (2, 3))
     (True, False)
     """
-    if isinstance(a, (tuple, list)):
+    kind = type(a)
+    if kind is int and type(b) is int:  # most are
+        return a == b
+    if kind is tuple or kind is list or isinstance(a, (tuple, list)):
         return len(a) == len(b) and all(map(same, a, b))
-    if type(a) is Size or type(b) is Size:
+    if kind is Size or type(b) is Size:
         return a is b
     return bool(a == b)
 
