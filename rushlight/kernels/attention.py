@@ -65,8 +65,8 @@ class Attention:
     def shape(self, m: int, n: int, k: int) -> Shape:
         nothing = Operand(0, 0, (), 0, 1)
         # The height of a tile depends on m alone: tiles of several products go together row by row.
-        rows = choose(self.batch, m, 2 * self.lanes, k, nothing, nothing, self.lanes, self.registers).rows
-        return choose(self.batch, m, n, k, nothing, nothing, self.lanes, self.registers)._replace(rows=rows, pack_a=False, pack_b=True)
+        rows = choose(self.batch, m, 2 * self.lanes, k, nothing, nothing, self.lanes, self.registers, False).rows
+        return choose(self.batch, m, n, k, nothing, nothing, self.lanes, self.registers, False)._replace(rows=rows, pack_a=False, pack_b=True)
 
     def product(self, m: int, n: int, k: int, a: tuple[int, ...], line: int) -> Product:
         """Tiles of an (m, k) by (k, n) product: A with strides `a`, B in panels, rows of the result `line` apart."""

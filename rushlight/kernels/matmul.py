@@ -68,15 +68,16 @@ class Operand(NamedTuple):
     second: Any
 
 
-def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: int, registers: int) -> Shape:
+def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: int, registers: int, wide: bool = True) -> Shape:
     given, tall = (batch, m, n, k), is_open(m)
     batch, m, n, k = map(typical, given)
     vectors = 2 if n > lanes else 1
-    if not tall and m <= SKINNY:
+    low = wide and not tall and m <= SKINNY  # panels that several products read are of one width, whatever their heights
+    if low:
         vectors = max(1, min(-(-n // lanes), (registers - 4) // m, WIDEST))  # long runs of each row of B, which comes from memory
     largest = (registers - 2 - vectors) // vectors if registers > 16 else 6 * 2 // vectors
     largest = min(largest, 14)
-    largest = max(largest, m) if not tall and m <= SKINNY else largest
+    largest = max(largest, m) if low else largest
     candidates = range(min(largest, m), max(min(largest, m) // 2, 0), -1)
     # Work wasted in the last tile of rows, against the loads that a low tile repeats.
     rows = largest if tall else min(candidates, key=lambda r: -(-m // r) * r * (1 + 0.6 / r))

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.kernels import llvm, programs
+from rushlight.kernels import llvm, programs, work
 from rushlight.kernels.rules import RULES
 
 from .test_runtime import RNG, compiled, run_guarded
@@ -43,7 +43,7 @@ def test_result_and_gradients(sizes, lead, causal):
               for shape in ((length, depth), (keys, depth), (keys, wide), (length, wide))]
     scale = -0.3 if lead == (3,) else depth ** -0.5
     native = compiled(everything(causal, scale), *arrays)
-    assert "attention" in " ".join(step.note for step in native.stages.steps)
+    assert "attention" in " ".join(work.of_step(step).note for step in native.stages.steps)
     for found, want in zip(native.call(*arrays), formula(*arrays, causal, scale)):
         np.testing.assert_allclose(found, want, rtol=2e-4, atol=2e-5)
 
@@ -102,7 +102,7 @@ def test_one_program_for_all_lengths(causal):
             assert torch.allclose(a, b, atol=1e-4)
     ahead, back = programs(run._rushlight_compiled.start.entries[-1].run.__globals__["graph"])
     for program, kind in ((ahead, "attention rows"), (back, "attention_backward gradients")):
-        assert len(program.instances) == 5 and any(step.note.startswith(kind) for step in program.stages.steps)
+        assert len(program.instances) == 5 and any(work.of_step(step).note.startswith(kind) for step in program.stages.steps)
 
 
 def test_several_threads_give_the_same():

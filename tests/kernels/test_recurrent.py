@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.kernels import llvm, programs
+from rushlight.kernels import llvm, programs, work
 from rushlight.kernels.differentiate import backward
 from rushlight.kernels.rules_primitive import Symbol
 from rushlight.kernels.rules_recurrent import recurrent_direct
@@ -58,7 +58,7 @@ def by_ops(mode, reverse, arrays):
 def test_results_and_gradients(sizes, mode, reverse):
     arrays = operands(mode, *sizes)
     native = compiled(everything(mode, reverse), *arrays)
-    assert "recurrent_backward loop" in " ".join(step.note for step in native.stages.steps)
+    assert "recurrent_backward loop" in " ".join(work.of_step(step).note for step in native.stages.steps)
     for found, want in zip(native.call(*arrays), by_ops(mode, reverse, arrays), strict=True):
         np.testing.assert_allclose(found, want, rtol=2e-4, atol=1e-5)
 
@@ -151,7 +151,7 @@ def test_cells_are_native_in_a_step(kind):
     for a, b in zip(one.parameters(), two.parameters(), strict=True):
         assert torch.allclose(a, b, atol=1e-5)
     (entry,) = native._rushlight_compiled.start.entries[-1:]
-    assert not [s for s in entry.run.__globals__["graph"].lowered.native.stages.steps if "python" in s.note]
+    assert not [s for s in entry.run.__globals__["graph"].lowered.native.stages.steps if "python" in work.of_step(s).note]
 
 
 def test_only_the_last_state_is_used():
