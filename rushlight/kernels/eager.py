@@ -23,6 +23,7 @@ from .ir import Module
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import composite_rule
+from .scan import SCANS, Scan
 
 LARGE = 1 << 17
 USES = 2  # of a convolution by NumPy, before a program is made
@@ -116,6 +117,20 @@ def attempt_whole(name: str, args: tuple) -> np.ndarray | None:
     return None if found is None else found.call(*arrays)[0]
 
 
+def attempt_scan(name: str, array: np.ndarray, dim: int) -> np.ndarray | None:
+    if dim not in (-1, array.ndim - 1) or not array.flags.c_contiguous or not array.size or array.dtype.name not in ("float32", "float64"):
+        return None
+    if outline.enough:
+        outline.given = True
+        return memory.untouched(array.shape, array.dtype)
+    found = kernel((name, array.dtype.name))
+    if found is None:
+        return None
+    out = memory.empty(array.shape, array.dtype)
+    found.run(array, out)
+    return out
+
+
 def kernel(key: tuple) -> Any:
     """The kernel for a use, None where NumPy serves."""
     found = _kernels.get(key, 0)
@@ -130,7 +145,7 @@ def kernel(key: tuple) -> Any:
             return None
         try:
             usable = llvm.available() and structs.layout_is_known()
-            made = (whole(*key) if key[0] in WHOLE else Kernel(*key)) if usable else None
+            made = (whole(*key) if key[0] in WHOLE else Scan(*key) if key[0] in SCANS else Kernel(*key)) if usable else None
         except (Unsupported, llvm.CompileError, RuntimeError, ValueError, TypeError):
             made = None
         _kernels[key] = made
@@ -150,6 +165,8 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
         return None
     if name in WHOLE:
         return attempt_whole(name, args)
+    if name in SCANS:
+        return attempt_scan(name, *args)
     shape, arguments, arrays = first.shape, [], []
     by_rows = name in ROWS
     for arg in args:
@@ -225,6 +242,6 @@ def install() -> None:
     """From now on the generated eager functions send large arrays here."""
     generate.NAMES["on_all_cores"] = run
     generate.NAMES["LARGE"] = LARGE
-    for name in ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward"):
+    for name in ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum"):
         if name not in ORIGINAL and name in record.REGISTRY:
             replace_backward(name)
