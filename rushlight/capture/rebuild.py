@@ -122,6 +122,8 @@ class Rebuild:
         if value.source is not None:
             return self.source(value.source)
         known = value.node in self.outputs
+        if self.tracer.cuts and value.stand_in._requires_grad and id(value.stand_in) not in self.tracer.spent:
+            raise Uncapturable("a result whose history leads through a tensor with hooks")
         at = self.outputs.setdefault(value.node, len(self.outputs))
         if not known and value.gradient is not None:
             self.effects.append(f"o[{at}]._grad = {self.name(value.gradient)}")

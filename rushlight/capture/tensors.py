@@ -123,6 +123,8 @@ class Tensors(Calls):
         self.recorded = present_modes()
         self.recorded_ops = 0
         self.tensor_attributes: dict[int, tuple] = {}
+        self.cuts: dict[int, Any] = {}  # by the stand-in's identity: tensors made inside whose gradient is seen (training.py)
+        self.spent: dict[int, Tensor] = {}  # stand-ins of tensors whose history a backward pass has freed
         self.outer: dict[int, Tensor] = {}  # by identity: what the stand-ins of inputs with a history are made of
         self.snapshots: dict[tuple, Any] = {}  # of optimizers
         self.apart: list[tuple] = []  # inputs that are different tensors
@@ -534,6 +536,8 @@ class Tensors(Calls):
         written = self.attributes.get(id(value))
         if written is not None and name in written[1]:
             return written[1][name]
+        if name in ("is_leaf", "grad_fn") and id(value.stand_in) in self.cuts:
+            raise Break("Unsupported attribute", f".{name} of a tensor with hooks")
         if name in FACT_ATTRIBUTES:
             if name == "shape" and self.policy.any_dynamic:
                 return self.symbolic_shape(value)

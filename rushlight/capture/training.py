@@ -53,7 +53,10 @@ def backward(self: Any, roots: list, gradients: list, given: dict) -> None:
     """Record the gradients of the leaves and add them to their `.grad`."""
     if given.get("create_graph"):
         raise refuse("backward with create_graph keeps a history in .grad")
+    roots, gradients = through_cuts(self, roots, gradients)
     leaves = leaves_of(self, roots)
+    if not given.get("retain_graph"):
+        self.spent.update((id(root.stand_in), root.stand_in) for root in roots)
     if given.get("inputs") is not None:
         chosen = as_list(self, given["inputs"])
         if not chosen or not all(any(item is leaf for leaf in leaves) for item in chosen):
@@ -105,6 +108,72 @@ def hooked(self: Any, hook: Any, value: Any) -> Any:
     return found
 
 
+class Cut:
+    """A tensor made inside whose gradient is to be seen: from there on it stands in the trace as a leaf, `before` as it was made."""
+
+    def __init__(self, before: Any, after: Any):
+        self.before, self.after = before, after
+        self.hooks: list = []
+        self.retains = False
+
+    def remove(self) -> None:
+        """As a handle of `register_hook`."""
+        self.hooks.clear()
+
+
+def cut(self: Any, tensor: Any, name: str) -> Cut:
+    """The history of a tensor that nothing has used yet, cut in two."""
+    if type(tensor) is Traced and id(tensor.stand_in) in self.cuts:
+        return self.cuts[id(tensor.stand_in)]
+    if type(tensor) is not Traced or tensor.source is not None or tensor.stand_in._node is None or tensor.node.users:
+        raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history")
+    before = self.trace_of(tensor.node, tensor.stand_in)
+    after = self.call_op(Tensor.detach, (before,), {})
+    self.call_op(Tensor.requires_grad_, (after, True), {})
+    tensor.node, tensor.stand_in = after.node, after.stand_in
+    self.refresh(tensor)
+    self.traced[id(tensor.stand_in)] = tensor
+    made = self.cuts[id(tensor.stand_in)] = Cut(before, tensor)
+    return made
+
+
+def tensor_register_hook(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`register_hook` of a tensor made inside: the hook is part of the trace of `backward`."""
+    tensor, hook = (self.value(arg) for arg in args)
+    made = cut(self, tensor, "register_hook")
+    if made.hooks or made.retains:
+        raise Break("Unsupported register_hook() call", "a second hook")
+    made.hooks.append(hook)
+    return made
+
+
+def tensor_retain_grad(self: Any, args: tuple, kwargs: dict) -> None:
+    tensor = self.value(args[0])
+    if type(tensor) is Traced and tensor.stand_in._node is None and id(tensor.stand_in) not in self.cuts:
+        raise Break("Unsupported retain_grad() call", "retain_grad of a leaf")
+    cut(self, tensor, "retain_grad").retains = True
+
+
+def through_cuts(self: Any, roots: list, gradients: list) -> tuple[list, list]:
+    """The roots of a pass that goes on behind each cut, with what its hooks make of the gradient there."""
+    for made in reversed(list(self.cuts.values())):
+        known = [root for root in roots if type(root) is Traced and root.stand_in._requires_grad]
+        if len(known) != len(roots) or not any(leaf is made.after.stand_in for leaf in history_of(self, roots)):
+            continue
+        (gradient,) = recorded_grad(self, roots, [made.after], gradients, {"keep": True, "create": False, "unused": False})
+        for hook in made.hooks:
+            with modes.no_grad():
+                changed = self.value(self.call(hook, (gradient,), {}))
+            if changed is not None:
+                gradient = changed
+        if made.retains:
+            with modes.no_grad():
+                earlier = made.after.gradient
+                made.after.gradient = gradient if earlier is None else self.call_op(Tensor.add, (earlier, gradient), {})
+        roots, gradients = [*roots, made.before], [*gradients, gradient]
+    return roots, gradients
+
+
 def has_hooks(tensor: Any) -> bool:
     """Whether something is to run when the tensor's gradient is known."""
     meta = tensor._meta
@@ -141,8 +210,8 @@ def leaves_of(self: Any, roots: list) -> list:
     traced = []
     for leaf in history_of(self, roots):
         known = self.traced.get(id(leaf))
-        if known is None:
-            continue  # made inside, and nobody can ask for its gradient any more
+        if known is None or id(leaf) in self.cuts:
+            continue  # made inside, and nobody can ask for its gradient any more; or its history goes on elsewhere
         if known.source is not None:
             without_hooks(self, known, True)
         elif has_hooks(known.stand_in):
@@ -176,14 +245,19 @@ def function_grad(self: Any, args: tuple, kwargs: dict) -> Any:
     if len(seeds) != len(roots) or not wanted or not all(type(item) is Traced for item in (*roots, *wanted)) or any(
             seed is not None and type(seed) is not Traced for seed in seeds):
         raise refuse("grad of tensors that the graph does not know")
-    history_of(self, roots)
+    if any(id(leaf) in self.cuts for leaf in history_of(self, roots)):
+        raise refuse("grad through a tensor with hooks")
     for item in wanted:
         if item.source is not None and item.stand_in._node is None:
             without_hooks(self, item)
     create = bool(given.get("create_graph"))
     keep = create if given.get("retain_graph") is None else bool(given["retain_graph"])
+    return recorded_grad(self, roots, wanted, seeds, {"keep": keep, "create": create, "unused": bool(given.get("allow_unused"))})
+
+
+def recorded_grad(self: Any, roots: list, wanted: list, seeds: list, options: dict) -> Any:
+    """The node `gradients` and its results."""
     self.sync_modes()
-    options = {"keep": keep, "create": create, "unused": bool(given.get("allow_unused"))}
     result = gradients([root.stand_in for root in roots], [item.stand_in for item in wanted],
                        [None if seed is None else seed.stand_in for seed in seeds], **options)
     return self.record(gradients, (roots, wanted, seeds), {name: True for name, value in options.items() if value}, result, [*roots, *wanted])
@@ -404,4 +478,4 @@ def make_state(optimizer: Any, ready: list) -> bool:
 
 TRAINING = {Tensor.backward: tensor_backward, api.backward: function_backward, api.grad: function_grad, Optimizer.zero_grad: optimizer_zero_grad,
             Module.zero_grad: module_zero_grad, PointwiseOptimizer.__dict__["step"]: optimizer_step,
-            LBFGS.__dict__["step"]: searched_step}
+            LBFGS.__dict__["step"]: searched_step, Tensor.register_hook: tensor_register_hook, Tensor.retain_grad: tensor_retain_grad}

@@ -151,3 +151,73 @@ def test_inference_mode_and_gradients_within_no_grad():
             return loss.detach(), seen * 1
         return step
     trained(prepare)
+
+
+def test_a_hook_of_a_tensor_made_inside():
+    def prepare(T, net, opt):
+        scale = 0.5
+
+        def step(x, y):
+            hidden = net[1](net[0](x))
+            hidden.register_hook(lambda g: g * scale)
+            out = net[2](hidden)
+            out.register_hook(lambda g: g + 0.01)
+            opt.zero_grad()
+            loss = T.nn.functional.cross_entropy(out, y) + hidden.square().mean()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step
+    trained(prepare)
+
+
+def test_the_gradient_of_a_tensor_made_inside_is_kept():
+    def prepare(T, net, opt):
+        def step(x, y):
+            hidden = net[0](x)
+            hidden.retain_grad()
+            opt.zero_grad()
+            loss = T.nn.functional.cross_entropy(net[2](net[1](hidden)), y)
+            loss.backward()
+            opt.step()
+            return loss.detach(), hidden.grad, hidden.grad.abs().mean()
+        return step
+    trained(prepare)
+
+
+def test_a_tensor_with_hooks_that_leaves_the_function_keeps_its_history():
+    def make(T):
+        net = model(T)
+        seen = []
+
+        def forward(x, y):
+            hidden = net[0](x)
+            hidden.register_hook(lambda g: g * 2)
+            return net[2](net[1](hidden))
+        run = rushlight.compile(forward) if T is rushlight else forward
+
+        def step(x, y):
+            for p in net.parameters():
+                p.grad = None
+            run(x, y).square().mean().backward()
+            return net[0].weight.grad, seen
+        return rushlight.compiler.disable(step) if T is rushlight else step, observed(net)
+    against_torch(make, steps=3, native=False)
+
+
+def test_a_write_into_a_tensor_with_hooks():
+    """It is no leaf, so writing into it is allowed; the graph breaks there."""
+    def make(T):
+        net = model(T)
+
+        def step(x, y):
+            for p in net.parameters():
+                p.grad = None
+            hidden = net[0](x)
+            hidden.register_hook(lambda g: g * 2)
+            hidden.mul_(0.5)
+            loss = T.nn.functional.cross_entropy(net[2](net[1](hidden)), y)
+            loss.backward()
+            return loss.detach()
+        return step, observed(net)
+    against_torch(make, steps=3, native=False)
