@@ -440,6 +440,8 @@ class Program:
 
     def time_steps(self, times: np.ndarray | None) -> None:
         """Add the clock ticks of each step to `times` (int64, one word a step), and calls to one word more, from the next call on; None ends that."""
+        if times is not None and (times.dtype != np.int64 or times.size <= len(self.stages.steps)):
+            raise ValueError(f"times needs {len(self.stages.steps) + 1} words of int64, not {times.size} of {times.dtype}")
         self._times = times  # kept alive as long as the program writes into it
         self._state[1] = 0 if times is None else times.ctypes.data
 

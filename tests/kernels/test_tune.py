@@ -99,3 +99,10 @@ def test_compile_mode(fresh):
         assert torch.allclose(run(x), layer(x), atol=1e-4)
     assert tune._known
     assert torch.compile(layer, mode="reduce-overhead")(x).shape == (64, 128)
+
+
+def test_clocks_that_are_too_few_are_refused():
+    x = RNG.normal(size=(8, 8)).astype(np.float32)
+    native = compiled(lambda make, a: make.float_point("exp", a), x)
+    with pytest.raises(ValueError, match="words of int64"):
+        native.time_steps(np.zeros(len(native.stages.steps), np.int64))
