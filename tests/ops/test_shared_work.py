@@ -57,3 +57,14 @@ def test_a_weight_written_between_two_backwards():
     x.grad = None
     F.layer_norm(x, (3,), w).backward(g)
     assert torch.allclose(x.grad, first * 3)
+
+
+def test_transposed_matrices_are_copied_whole():
+    for shape in [(512, 512), (1024, 300), (2048, 256), (256, 2048), (70, 1024)]:
+        for dtype in (torch.float32, torch.float64, torch.int64, torch.bool):
+            x = torch.arange(shape[0] * shape[1]).reshape(shape).to(dtype)
+            copied = x.T.contiguous()
+            assert copied.is_contiguous() and bool((copied.T == x).all()) and copied.data_ptr() != x.data_ptr()
+    x = torch.randn(512, 512, requires_grad=True)
+    (x.T.contiguous() * 2).sum().backward()
+    assert bool((x.grad == 2).all())
