@@ -91,7 +91,7 @@ def pack(programs: dict[str, Any], extra: dict) -> list[tuple]:
     if examples:
         inputs = io.BytesIO()
         write_safetensors(examples, inputs, "export.save")
-        records.append((EXAMPLES, inputs.getbuffer()))
+        records.append((EXAMPLES, inputs.getvalue()))
     for name, content in sorted(extra.items()):
         records.append((EXTRA + name, content.encode() if isinstance(content, str) else content))
     return records

@@ -16,7 +16,7 @@ from ..capture.tensors import set_mode
 from ..compile.native import compile_native
 from ..core import modes
 from ..graph import Graph, GraphModule, Interpreter, Node, map_nodes
-from ..kernels import cache, launch, llvm, lower, pool
+from ..kernels import cache, dicts, launch, llvm, lower, pool
 from ..kernels.runtime import Misfit
 from ..tensor import Tensor
 from .expand import lowered_by
@@ -89,6 +89,7 @@ def record(program: Any, runs: Sequence[tuple]) -> dict[str, bytes]:
     with cache.recording() as found:
         llvm.link(pool.pool_ir(), ("worker", "wake", "parallel"))  # what a process links once: this one may have it already
         llvm.link(launch.LAUNCH_IR, ("launch",))
+        llvm.link(dicts.CHANGED_IR, ("changed", "words"))
         for args, kwargs in runs:
             leaves = program.checks.bind(args, kwargs)
             program.checks.check(leaves)
