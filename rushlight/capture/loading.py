@@ -10,6 +10,7 @@ import datetime
 import decimal
 import enum
 import functools
+import gc
 import math
 import sys
 import types
@@ -22,6 +23,7 @@ from ..core import devices, dtypes
 from ..core.size import Size
 from ..tensor import Tensor
 from .guards import Guards
+from .kinds import DICT_KEYS
 from .machine import NULL, Break
 from .native import Defaults
 from .sources import Source, Sources
@@ -460,6 +462,8 @@ class Loader(Defaults):
         elif kind is slice:
             parts = [self.resolve(part, seen) for part in (value.start, value.stop, value.step)]
             return slice(*parts)
+        elif isinstance(value, DICT_KEYS):
+            self.resolve(next(one for one in gc.get_referents(value) if isinstance(one, dict)), seen)
         return value
 
 

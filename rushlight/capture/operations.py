@@ -170,6 +170,8 @@ class Operations(Attributes):
             return item in container
         if isinstance(container, Tensor):
             return self.truth(self.inline(type(container).__contains__, container, item))
+        if isinstance(container, DICT_KEYS[1:]):
+            container = self.unpack(container)
         if isinstance(container, (dict, *DICT_KEYS)):
             item = self.key(item)
             self.ask_key(container, item)

@@ -373,7 +373,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     module = None
     scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at,
              **MATH, "restore": restore, "STARTED": tracer.started}
-    needless = raised is not None and not rebuild.outputs and not any(node.is_impure() for node in tracer.graph.nodes if node.op.startswith("call"))
+    # Where nobody gets what the ops of a raising piece give, PyTorch has no graph either, but for errors raised while others are handled.
+    needless = raised is not None and raised.__context__ is None and not rebuild.outputs and not any(node.is_impure() for node in tracer.graph.nodes if node.op.startswith("call"))
     if (tracer.recorded_ops or rebuild.outputs) and not needless:
         inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
         for name, mode in MODES.items():
