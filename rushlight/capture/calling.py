@@ -18,6 +18,9 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from ..core.generator import default_generator
+from ..nn.container import ModuleList, Sequential
+from ..nn.module import Module
 from ..tensor import Tensor
 from . import equivalents
 from .attributes import object_setattr
@@ -27,6 +30,7 @@ from .kinds import (
     ABSENT,
     BREAKING,
     ENDLESS,
+    ENVIRONMENT,
     FOLLOWED,
     IMPURE,
     ITERATOR_EQUIVALENTS,
@@ -211,7 +215,7 @@ class Calls(Operations):
             return self.follow(function, args, kwargs)
         if module.startswith(OPAQUE) and not module.startswith("rushlight.capture.equivalents"):
             raise Break("Library function", f"{module}.{function.__qualname__} runs outside the graph")
-        if module.partition(".")[0] in BREAKING and module.partition(".")[0] != "rushlight":
+        if module.partition(".")[0] in BREAKING and module.partition(".")[0] != "rushlight" and not function.__qualname__.startswith(ENVIRONMENT):
             raise Break("Library function", f"{module}.{function.__qualname__} cannot be followed")
         equivalent = FOLLOWED.get(function)
         return self.follow(equivalent or function, args, kwargs)
@@ -232,6 +236,8 @@ class Calls(Operations):
             if issubclass(kind, Tensor) or hasattr(kind, "named_parameters") or is_library(type(kind)):
                 raise Break("Construction", f"making a {kind.__name__} inside compiled code")
             return self.call(meta, (kind, *args), kwargs)
+        if hasattr(kind, "named_parameters") and is_library(kind):
+            return self.bare_module(kind, args, kwargs)
         if issubclass(kind, Tensor) or hasattr(kind, "named_parameters"):
             raise Break("Construction", f"making a {kind.__name__} inside compiled code")
         self.class_guard(kind, "__new__")
@@ -267,6 +273,25 @@ class Calls(Operations):
             return self.native(kind, args, kwargs)
         raise Break("Construction", f"making a {kind.__module__}.{kind.__qualname__} inside compiled code")
 
+    def bare_module(self, kind: type, args: tuple, kwargs: dict) -> Any:
+        """A module of the library made inside: losses, activations and others without tensors, made of plain values; lists of given modules."""
+        def plain(value: Any) -> Any:
+            value = self.value(value)
+            if type(value) in (list, tuple):
+                return [plain(item) for item in value]
+            if type(value) in (dict, collections.OrderedDict):
+                return {key: plain(item) for key, item in value.items()}
+            if type(value) in SCALARS or value is None or isinstance(value, Module):
+                return value
+            raise Break("Construction", f"making a {kind.__name__} of a {type(value).__name__} inside compiled code")
+        state = default_generator.get_state()
+        made = kind(*map(plain, args), **{key: plain(value) for key, value in kwargs.items()})
+        if not made._parameters and not any(buffer is not None for buffer in made._buffers.values()) and (
+                not made._modules or kind in (ModuleList, Sequential)):
+            return made
+        default_generator.set_state(state)  # parameters were drawn; they will be once more where the module is made
+        raise Break("Construction", f"making a {kind.__name__} inside compiled code")
+
     def create(self, kind: type, create: Any, args: tuple, kwargs: dict) -> Any:
         if issubclass(kind, BaseException):
             return create(kind, *map(self.value, args))
@@ -299,6 +324,8 @@ class Calls(Operations):
             if function.__name__ == "__setattr__":
                 self.object_setattr(owner, *map(self.value, args))
                 return None
+            if function.__name__ == "__getattribute__" and function.__objclass__ is object:
+                return self.object_attribute(owner, self.value(args[0]))
             if function.__name__ == "__init__" and function.__objclass__ is object:  # it only counts its arguments
                 return object.__init__(owner, *map(self.value, args), **kwargs)
             return self.builtin_method(function, owner, function.__name__, args, kwargs)

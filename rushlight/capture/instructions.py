@@ -8,10 +8,9 @@ from types import CellType
 from typing import Any
 
 from .bytecode import VERSION
-from .machine import NULL
+from .machine import METHOD_NULL_FIRST, NULL
 
 TABLE: dict = {}
-METHOD_NULL_FIRST = VERSION < (3, 13)
 SEND_POPS = VERSION < (3, 12)
 
 

@@ -60,6 +60,7 @@ OPAQUE = ("rushlight.func", "rushlight.data", "rushlight.serialize", "rushlight.
 BREAKING = frozenset({"logging", "warnings", "random", "threading", "inspect", "os", "time", "pickle", "copyreg", "traceback",
                       "subprocess", "socket", "io", "pathlib", "tempfile", "json", "importlib", "numpy", "weakref", "dis", "gc", "asyncio",
                       "unittest", "pdb", "bdb", "typing"})
+ENVIRONMENT = ("_Environ.__getitem__", "_Environ.__contains__", "_createenviron.<locals>.")  # of os: plain lookups in a dict
 FOLLOWED: dict[Any, Any] = {}
 
 

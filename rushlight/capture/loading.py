@@ -447,7 +447,7 @@ class Loader(Defaults):
                     new = self.resolve(item, seen)
                     if new is not item:
                         dict.__setitem__(value, key, new)
-        elif isinstance(value, tuple) and kind is not Size:
+        elif isinstance(value, tuple):
             items = [self.resolve(item, seen) for item in value]
             if any(new is not old for new, old in zip(items, value)):
                 new_value = tuple.__new__(kind, items)

@@ -11,7 +11,7 @@ import sys
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from .bytecode import Program, decode
+from .bytecode import VERSION, Program, decode
 from .lines import adds_line
 
 
@@ -156,11 +156,25 @@ class Generator:
             self.machine.drop(self)
 
 
+METHOD_NULL_FIRST = VERSION < (3, 13)  # on the stack, a method is two words: itself and NULL
+DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"})  # instructions whose call's result goes nowhere
+
+
 class Machine:
     """Interprets frames with Python's own operations."""
 
     def __init__(self) -> None:
         self.handled: BaseException | None = None  # what `raise` alone would raise again
+
+    @staticmethod
+    def deliver(frame: Frame, value: Any) -> None:
+        """Give a frame that waits at a call the call's value."""
+        ins = frame.program.instructions[frame.pc]
+        if ins.op == "LOAD_METHOD" or ins.op == "LOAD_SUPER_ATTR" and ins.value[1]:
+            frame.stack.extend((NULL, value) if METHOD_NULL_FIRST else (value, NULL))
+        elif ins.op not in DROPS:
+            frame.stack.append(value)
+        frame.pc += 1
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ from types import CellType, FunctionType
 from typing import Any
 
 from . import control
-from .instructions import METHOD_NULL_FIRST, TABLE
+from .instructions import TABLE
 from .lines import call_while_handling, with_lines
-from .machine import NULL, Generator, Machine
+from .machine import Generator, Machine
 
 assert control  # its instructions enter the table when it is imported
 
@@ -89,12 +89,3 @@ class Native(Defaults):
 
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
         return function(*args, **kwargs) if self.handled is None else call_while_handling(self.handled, function, args, kwargs)
-
-    def deliver(self, frame: Any, value: Any) -> None:
-        """Give a frame that waits at a call the call's value."""
-        ins = frame.program.instructions[frame.pc]
-        if ins.op not in ("STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"):
-            frame.stack.append(value)
-            if ins.op == "LOAD_METHOD" and not METHOD_NULL_FIRST:
-                frame.stack.append(NULL)
-        frame.pc += 1

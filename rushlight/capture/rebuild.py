@@ -250,7 +250,10 @@ class Rebuild:
         return self.text.const(value)
 
     def method(self, value: MethodType, kind: type) -> str:
-        return self.bind(value, f"MethodType({self.name(value.__func__)}, {self.name(value.__self__)})")
+        function, owner = value.__func__, value.__self__
+        cached = isinstance(function, functools._lru_cache_wrapper)  # of the owner's class, which is guarded
+        known = cached and any(item is function for base in type(owner).__mro__ for item in vars(base).values())
+        return self.bind(value, f"MethodType({self.text.const(function) if known else self.name(function)}, {self.name(owner)})")
 
     def builtin(self, value: Any, kind: type) -> str:
         owner = value.__self__

@@ -19,14 +19,13 @@ from ..graph import GraphModule
 from ..tensor import Tensor, new
 from . import guards as guarding
 from .branches import CONTROL
-from .bytecode import VERSION
 from .debugger import DEBUGGERS, KIND, STOPS, place_of_stop, stop_at
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
 from .growing import Growing
 from .kinds import find
 from .lines import history, raise_at, restore_history, with_lines, without_ours
 from .loading import Fleeting, Pending, Uncapturable
-from .machine import BINARY, NULL, Break, BreakReport, Frame, Generator, NeedsNumbers, Restart
+from .machine import BINARY, DROPS, METHOD_NULL_FIRST, NULL, Break, BreakReport, Frame, Generator, NeedsNumbers, Restart
 from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Rebuild
@@ -40,7 +39,6 @@ END = object()
 # Instructions whose last act is a call: a break inside the callee goes on after them with its result.
 PUSHES = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "COMPARE_OP", "BINARY_SUBSCR", "BINARY_SLICE", "LOAD_ATTR", "UNARY",
                     "BEFORE_WITH", "WITH_EXCEPT_START", "LOAD_SUPER_ATTR", "LOAD_METHOD"})
-DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"})
 
 
 class Trail:
@@ -129,15 +127,6 @@ class Tracer(Growing):
                     raise
                 error = raised
         return value
-
-    def deliver(self, frame: Frame, value: Any) -> None:
-        """Give a frame that waits at a call the call's value."""
-        ins = frame.program.instructions[frame.pc]
-        if ins.op not in DROPS:
-            frame.stack.append(value)
-            if ins.op == "LOAD_METHOD" and VERSION >= (3, 13):
-                frame.stack.append(NULL)
-        frame.pc += 1
 
     def run(self, frame: Frame) -> Any:
         self.active.append(frame)
@@ -612,8 +601,7 @@ def native_plan(tracer: Tracer, frame: Frame, ins: Any) -> tuple | None:
     if op == "LOAD_ATTR":
         return push(1, f"getattr({{0}}, {value!r})", stack[-1:])
     if op == "LOAD_METHOD":
-        first = VERSION < (3, 13)
-        return push(1, f"getattr({{0}}, {value!r})", stack[-1:], (NULL,) if first else (), () if first else (NULL,))
+        return push(1, f"getattr({{0}}, {value!r})", stack[-1:], (NULL,) if METHOD_NULL_FIRST else (), () if METHOD_NULL_FIRST else (NULL,))
     if op == "GET_ITER":
         return push(1, "iter({0})", stack[-1:])
     if op == "FORMAT_VALUE":

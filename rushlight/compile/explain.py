@@ -7,20 +7,21 @@ from .api import compile
 
 
 class Explanation:
-    """Graphs, breaks and guards of one call."""
+    """Graphs, breaks and guards of one call; none where there is nothing to compile (a disabled function)."""
 
     def __init__(self, made: Any):
-        self.graphs = list(made.graphs)
+        self.graphs = [] if made is None else list(made.graphs)
         self.graph_count = len(self.graphs)
-        self.break_reasons = [Reason(signal) for signal in made.breaks]
+        self.break_reasons = [] if made is None else [Reason(signal) for signal in made.breaks]
         self.graph_break_count = max(self.graph_count - 1, 0)
         self.op_count = sum(len(ops(graph)) for graph in self.graphs)
         self.ops_per_graph = [ops(graph) for graph in self.graphs]
-        self.out_guards = [guard for point in made.points.found.values() for entry in point.entries for guard in entry.guards]
-        if made.start is not None:
+        self.out_guards = [] if made is None else [
+            guard for point in made.points.found.values() for entry in point.entries for guard in entry.guards]
+        if made is not None and made.start is not None:
             self.out_guards = [guard for entry in made.start.entries for guard in entry.guards] + self.out_guards
         self.compile_times = None
-        self.plainly = list(made.plainly)
+        self.plainly = [] if made is None else list(made.plainly)
 
     def __str__(self) -> str:
         lines = [f"Graph Count: {self.graph_count}", f"Graph Break Count: {self.graph_break_count}", f"Op Count: {self.op_count}",

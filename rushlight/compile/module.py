@@ -24,6 +24,10 @@ class OptimizedModule(Module):
             return super().__call__(*args, **kwargs)
         return self._compiled(*args, **kwargs)
 
+    @property
+    def _rushlight_compiled(self) -> Any:
+        return self.__dict__["_compiled"]._rushlight_compiled
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_compiled"](*args, **kwargs)
 

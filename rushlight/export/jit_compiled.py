@@ -12,6 +12,7 @@ from .compiled import code_of, resolve
 from .jit_module import TracedFunction, TracedModule, scripting
 from .jit_python import allow, check_format, formatted, read_attribute, settable, writable
 from .jit_script import ScriptedFunction, ScriptedModule, is_scripting
+from .jit_trace import is_tracing
 
 
 def follow_traced_module(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -79,4 +80,5 @@ def follow_traced_forward(self: Any, args: tuple, kwargs: dict) -> Any:
 Tracer.special.update({TracedModule.forward: follow_traced_forward, TracedModule.call_program: follow_traced_module,
                        TracedFunction.__call__: follow_traced_function, TracedFunction.call: follow_traced_function, TracedModule.__call__: follow_traced_call, ScriptedFunction.__call__: follow_scripted_function,
                        ScriptedModule.__call__: follow_scripted_module, read_attribute: follow_attribute, writable: follow_check(writable),
-                       settable: follow_check(settable), formatted: follow_format, is_scripting: lambda self, args, kwargs: is_scripting()})
+                       settable: follow_check(settable), formatted: follow_format, is_scripting: lambda self, args, kwargs: is_scripting(),
+                       is_tracing: lambda self, args, kwargs: False})

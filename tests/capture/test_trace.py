@@ -1,5 +1,6 @@
 """A curriculum of plain functions: what is captured, what breaks, what is guarded, what is replayed."""
 
+import os
 import collections
 import contextlib
 import functools
@@ -484,3 +485,113 @@ def test_nothing_holds_what_a_translation_saw_when_the_call_is_over():
             assert log == ["done"] * count
     finally:
         gc.enable()
+
+
+class Renaming:
+    """Attributes by other names, as configurations have them: `super().__getattribute__` is the plain lookup."""
+
+    other_names = {"width": "hidden_size"}
+
+    def __init__(self):
+        self.hidden_size = 3
+
+    def __getattribute__(self, name):
+        if name != "other_names" and name in super().__getattribute__("other_names"):
+            name = super().__getattribute__("other_names")[name]
+        return super().__getattribute__(name)
+
+    def twice(self):
+        return 2 * self.width
+
+
+def test_a_python_getattribute_is_followed():
+    config = Renaming()
+    f = torch.compile(lambda x: x * config.width + config.twice(), fullgraph=True)
+    assert f(torch.ones(2)).tolist() == [9.0, 9.0]
+    config.hidden_size = 1
+    assert f(torch.ones(2)).tolist() == [3.0, 3.0]
+
+
+class Slow(Renaming):
+    def __getattribute__(self, name):
+        os.getpid()  # a break
+        return super().__getattribute__(name)
+
+
+def test_a_method_whose_lookup_breaks_is_called_where_the_frame_goes_on():
+    config = Slow()
+
+    def f(x):
+        return x * config.twice(), hasattr(config, "missing"), getattr(config, "missing", 7)
+    compiled = torch.compile(f)
+    for _ in range(25):  # after 16 failures the rest runs natively
+        product, *rest = compiled(torch.ones(2))
+        assert product.tolist() == [6.0, 6.0] and rest == [False, 7]
+
+
+def test_modules_without_tensors_are_made_inside():
+    def f(x, y):
+        loss = torch.nn.CrossEntropyLoss(reduction="sum", label_smoothing=0.1)
+        return loss(torch.nn.GELU(approximate="tanh")(x), y)
+    x, y = torch.randn(3, 4), torch.tensor([1, 2, 3])
+    assert torch.allclose(torch.compile(f, fullgraph=True)(x, y), f(x, y))
+    kept = torch.compile(lambda x: torch.nn.ReLU().requires_grad_(False))  # one that is handed out is made by ordinary Python
+    assert type(kept(x)) is torch.nn.ReLU and kept(x) is not kept(x)
+
+    sliced = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(3)])
+
+    def first_two(x):
+        for linear in sliced[:2]:
+            x = linear(x)
+        return x
+    compiled = torch.compile(first_two, fullgraph=True)
+    assert torch.allclose(compiled(x[:, :3]), first_two(x[:, :3]))
+    sliced[1] = torch.nn.Linear(3, 3)
+    assert torch.allclose(compiled(x[:, :3]), first_two(x[:, :3]))
+
+
+def test_a_module_with_parameters_that_is_made_inside_draws_as_in_eager():
+    def f(x):
+        return torch.nn.Linear(2, 2)(x)
+    torch.manual_seed(0)
+    expected = f(X)
+    torch.manual_seed(0)
+    assert torch.equal(torch.compile(f)(X), expected)
+
+
+def test_the_environment_is_read_and_guarded(monkeypatch):
+    monkeypatch.delenv("RUSHLIGHT_TEST", raising=False)
+    compiled = torch.compile(lambda x: x * int(os.environ.get("RUSHLIGHT_TEST", "2")), fullgraph=True)
+    assert torch.equal(compiled(X), X * 2)
+    monkeypatch.setenv("RUSHLIGHT_TEST", "3")
+    assert torch.equal(compiled(X), X * 3)
+
+
+def test_a_size_with_an_attribute_behind_it():
+    class Widen(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.width = 2
+
+        def forward(self, x):
+            return x.view(x.size()[:-1] + (self.width,))
+    assert torch.compile(Widen(), fullgraph=True)(torch.ones(3, 2)).shape == (3, 2)
+
+
+class Remembering:
+    @functools.lru_cache(None)
+    def noted(self, text):
+        return len(text)
+
+
+def test_a_cached_method_is_called_between_the_graphs():
+    held = Remembering()
+    compiled = torch.compile(lambda x: torch.sin(x) * held.noted("abc") + 1)
+    for _ in range(3):
+        assert torch.allclose(compiled(X), torch.sin(X) * 3 + 1)
+    assert Remembering.noted.cache_info().misses == 1
+
+
+def test_explain_of_modules_and_of_what_is_disabled():
+    assert torch._dynamo.explain(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))(X).graph_count == 1
+    assert torch._dynamo.explain(torch.compiler.disable(torch.sin))(X).graph_count == 0
