@@ -217,6 +217,6 @@ def find_value(source: Source, roots: list) -> Any:
         return peek(base)
     if kind == "lookup":
         return base[find_value(key, roots)]
-    if kind == "dict_item":  # as the guards: a defaultdict makes no item, nor is the user's code asked
-        return dict.__getitem__(base, key)
+    if kind == "dict_item" and not dict.__contains__(base, key):  # a defaultdict would make the item
+        raise KeyError(key)
     return base[key]
