@@ -52,6 +52,15 @@ def writes(node: GraphNode) -> str | None:
     return name[:-1] if name.endswith("_") and not name.endswith("__") else None
 
 
+def blocks(spans: list[tuple[int, int]]) -> list[int]:
+    """The blocks of 64 KB that spans of memory touch.
+
+    >>> blocks([(0, 1), (65_000, 66_000)])
+    [0, 1]
+    """
+    return sorted({block for start, stop in spans for block in range(start >> 16, (max(stop - 1, start) >> 16) + 1)})
+
+
 class Recorder:
     """The values of a graph's nodes as array expressions, with the tape and the writes."""
 
@@ -74,6 +83,7 @@ class Recorder:
         self.checks: list[Array] = []  # which are computed though nobody reads them
         self.stale: set[int] = set()  # views of what was written since
         self.spans: dict[GraphNode, list[tuple[int, int]]] = {}  # where values lie, as tracing found
+        self.lying: dict[int, list[GraphNode]] = {}  # by block of memory: the nodes with spans in it
         self.names: dict[int, list[Symbol]] = {}  # by Symbol: those of the same tensor, under this and other names
         self.kept: list[Symbol] = []  # so that identities stay
         self.literals: dict[int, Symbol] = {}  # by identity: tensors among the graph's arguments
@@ -98,7 +108,9 @@ class Recorder:
         """Note a node's value, who holds it, and what it is a view of."""
         self.env[node] = value
         if node not in self.spans:
-            self.spans[node] = [byte_bounds(array) for array in traced(node)]
+            spans = self.spans[node] = [byte_bounds(array) for array in traced(node)]
+            for block in blocks(spans):
+                self.lying.setdefault(block, []).append(node)
         for symbol in symbols_in(value):
             self.kept.append(symbol)
             held = self.owners.setdefault(id(symbol), [])
@@ -331,10 +343,10 @@ class Recorder:
         fresh = self.replaced(target, value)
         kept = {id(symbol) for symbol in self.names.get(id(fresh), [fresh])}
         mine = self.spans.get(node, [])
-        for other, spans in self.spans.items():
+        for other in dict.fromkeys([other for block in blocks(mine) for other in self.lying.get(block, ())]):
             symbol = self.env[other]  # each of several results has a node of its own
             if type(symbol) is Symbol and id(symbol) not in kept and any(
-                    start < high and low < stop for start, stop in spans for low, high in mine) and shares(other, node):
+                    start < high and low < stop for start, stop in self.spans[other] for low, high in mine) and shares(other, node):
                 self.stale.add(id(symbol))
         return fresh
 
