@@ -123,7 +123,7 @@ class Rebuild:
             return self.source(value.source)
         known = value.node in self.outputs
         if self.tracer.cuts and value.stand_in._requires_grad and id(value.stand_in) not in self.tracer.spent:
-            raise Uncapturable("a result whose history leads through a tensor with hooks")
+            raise next(iter(self.tracer.cuts.values())).restart  # a result whose history leads through a tensor with hooks
         at = self.outputs.setdefault(value.node, len(self.outputs))
         if not known and value.gradient is not None:
             self.effects.append(f"o[{at}]._grad = {self.name(value.gradient)}")

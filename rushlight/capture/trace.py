@@ -312,6 +312,9 @@ def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | N
             if policy.must_restart(signal, tracer.stops):
                 return None
         return finish(tracer, point, policy, signal, value, ended, raised)
+    except Restart as restart:
+        tracer.stops[restart.key] = let_go(restart.cause)
+        return None
     finally:
         if signal is not None:
             let_go(signal)

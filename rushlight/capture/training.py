@@ -19,7 +19,7 @@ from ..optim.lbfgs import LBFGS
 from ..optim.optimizer import Optimizer, evaluate
 from ..optim.pointwise import PointwiseOptimizer, apply_rule
 from ..tensor import PLAIN, OutputEdge, Tensor
-from .machine import Break
+from .machine import Break, Restart
 from .tensors import Traced
 
 
@@ -111,8 +111,9 @@ def hooked(self: Any, hook: Any, value: Any) -> Any:
 class Cut:
     """A tensor made inside whose gradient is to be seen: from there on it stands in the trace as a leaf, `before` as it was made."""
 
-    def __init__(self, before: Any, after: Any):
+    def __init__(self, before: Any, after: Any, restart: Restart):
         self.before, self.after = before, after
+        self.restart = restart  # raised where the history is needed whole: the trace then breaks at the call instead
         self.hooks: list = []
         self.retains = False
 
@@ -133,7 +134,9 @@ def cut(self: Any, tensor: Any, name: str) -> Cut:
     tensor.node, tensor.stand_in = after.node, after.stand_in
     self.refresh(tensor)
     self.traced[id(tensor.stand_in)] = tensor
-    made = self.cuts[id(tensor.stand_in)] = Cut(before, tensor)
+    frame = self.active[-1]
+    restart = Restart((id(frame.program), frame.pc), Break(f"Unsupported {name}() call", f"{name} acts on the recorded history"))
+    made = self.cuts[id(tensor.stand_in)] = Cut(before, tensor, restart)
     return made
 
 

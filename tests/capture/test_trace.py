@@ -595,3 +595,20 @@ def test_a_cached_method_is_called_between_the_graphs():
 def test_explain_of_modules_and_of_what_is_disabled():
     assert torch._dynamo.explain(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))(X).graph_count == 1
     assert torch._dynamo.explain(torch.compiler.disable(torch.sin))(X).graph_count == 0
+
+
+def test_a_result_behind_a_hook_breaks_at_the_hook():
+    """The history is cut there for a backward inside; a result that carries it out needs it whole (handed case 128)."""
+    def f(x):
+        y = torch.sin(x)
+        y.register_hook(lambda g: g * 10)
+        return torch.cos(y).sum()
+
+    fast, found = compiled(f)
+    for _ in range(2):
+        x = X.clone().requires_grad_()
+        fast(x).backward()
+        other = X.clone().requires_grad_()
+        f(other).backward()
+        assert torch.allclose(x.grad, other.grad)
+    assert len(found) == 2
