@@ -44,6 +44,8 @@ class Plan:
         self.unroll = 1 if heavy > 90 else 2 if heavy > 10 and not folds else 4
         while not is_open and self.unroll > 1 and self.unroll * self.lanes > self.extent:
             self.unroll //= 2
+        while kernel.block % (self.lanes * self.unroll) and self.unroll > 1:
+            self.unroll //= 2
         self.step = self.lanes * self.unroll
         self.outer = [(var, n) for var, n in kernel.rows if var != kernel.vector]
         rows = 1
@@ -54,6 +56,7 @@ class Plan:
         else:
             loops = max([1] + [typical(size(stage.loops)) for stage in kernel.stages])
             block = max(BLOCK // loops, 1) if any(stage.loops for stage in kernel.stages) else BLOCK
+            block = kernel.block or block
             self.block = ceil_div(block if is_open else min(self.extent, block), self.step) * self.step
             self.blocks = ceil_div(self.extent, self.block)
         self.items = rows * self.blocks

@@ -292,8 +292,8 @@ def plan(outputs: list[Array]) -> Planner:
 # -- a group as a kernel ---------------------------------------------------------------------------------------------
 
 
-def build(planner: Planner, number: int, buffers: dict[Array, str]) -> Kernel:
-    """The kernel of group `number`; `buffers` names the arrays that are stored (others stay inside)."""
+def build(planner: Planner, number: int, buffers: dict[Array, str], apart: bool = False) -> Kernel:
+    """The kernel of group `number`; `buffers` names the arrays that are stored (others stay inside). `apart`: its last loop stays one."""
     group = planner.groups[number]
     names = {unit: f"r{i}" for i, unit in enumerate(group.units)}
     memo: dict[Any, Expr] = {}
@@ -360,7 +360,7 @@ def build(planner: Planner, number: int, buffers: dict[Array, str]) -> Kernel:
     if not rows:
         rows = [("one", 1)]
     kernel = Kernel(f"kernel{number}", tuple(rows), tuple(stages), "", ())
-    kernel = collapse(kernel)
+    kernel = collapse(kernel, apart)
     kernel = choose_vector(kernel)
     kernel = keep_rows(kernel)
     return with_buffers(kernel)
@@ -396,15 +396,15 @@ def indices(stages: tuple[Stage, ...]) -> set[Affine]:
     return result
 
 
-def collapse(kernel: Kernel) -> Kernel:
-    """Merge neighbouring loops that every index walks as one: fewer, longer loops."""
+def collapse(kernel: Kernel, apart: bool = False) -> Kernel:
+    """Merge neighbouring loops that every index walks as one: fewer, longer loops (`apart`: but not the last one of all)."""
     rows, stages = list(kernel.rows), kernel.stages
     inner = next((list(stage.loops) for stage in stages if stage.loops), [])
     used = indices(stages)
     values: dict[str, Affine] = {}
     for loops in (rows, inner):
         i = 0
-        while i + 1 < len(loops):
+        while i + 1 + (apart and loops is (inner or rows)) < len(loops):
             (a, _), (b, n) = loops[i], loops[i + 1]
             if all(same(index.of(a), index.of(b) * n) for index in used):
                 values[a] = Affine(0)

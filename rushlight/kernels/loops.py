@@ -194,6 +194,7 @@ class Kernel(NamedTuple):
     """rows: parallel loops; vector: the variable that goes over lanes; scratch: row-sized private buffers and their lengths.
 
     streamed: buffers that begin at a multiple of 64 bytes and are too large to be found in a cache later.
+    block: elements of the vector variable in one item, where a product that the kernel follows says so.
     """
 
     name: str
@@ -203,6 +204,7 @@ class Kernel(NamedTuple):
     buffers: tuple[tuple[str, str], ...]  # name, dtype; the frame's order
     scratch: tuple[tuple[str, str, int], ...] = ()
     streamed: tuple[str, ...] = ()
+    block: int = 0
 
     def python(self) -> str:
         """The kernel as Python loops over flat arrays: `exec` it and call `kernel(buffers...)`."""

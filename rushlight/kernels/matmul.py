@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from . import scalars
 from .arrays import External, Source
+from .epilogue import After, Follow
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
 from .runtime import Step
@@ -23,6 +24,7 @@ DEPTH = 256  # of K that one pass of the microkernel goes over
 SKINNY = 8  # rows of A up to which a tile is as wide as the registers allow
 WIDEST = 16  # vectors of such a tile
 AHEAD = 16  # rows of B that are asked for before they are used
+WHOLE_ROWS = 1024  # columns up to which a task may have all of them, for what follows row by row
 PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
 
@@ -106,6 +108,7 @@ class Product:
         self.packed = self.element  # what the panels hold
         self.size = scalars.SIZE[dtype]
         self.a, self.b, self.c = a, b, c
+        self.after: After | None = None
         self.frame: int | None = None  # how many buffers the steps have: the table of open sizes comes after them
 
     def task(self, label: str, linkage: str = "internal") -> Function:
@@ -421,10 +424,22 @@ class Product:
                 f.loop(first_column, last_column, 1, column)
 
             f.loop(f.i64(0), f.i64(shape.k), depth, block)
+            if self.after is not None:
+                self.follow(f, frame, batch, first_row, last_row, column_number)
 
         f.loop(begin, end, 1, task)
         f.ret()
         return name
+
+    def follow(self, f: Function, frame: Value, batch: Value, first_row: Value, last_row: Value, column_number: Value) -> None:
+        """Call the kernel that runs inside this product for the block that is finished."""
+        shape, (function, slot, blocks) = self.shape, self.after
+        low, high = batch * shape.m + first_row * shape.rows, batch * shape.m + (last_row * shape.rows).below(shape.m)
+        buffers = f.address(frame, f.i64(slot), "ptr")
+        if shape.column_block >= shape.column_tiles:
+            f.call(function, None, buffers, low * blocks, high * blocks)
+        else:
+            f.loop(low, high, 1, lambda row: f.call(function, None, buffers, row * blocks + column_number, row * blocks + column_number + 1))
 
     def call_tile(self, f: Function, i: Value, j: Value, args: list[Value]) -> None:
         """Call the microkernel for a whole tile, or the one for the last row or column of tiles."""
@@ -504,7 +519,7 @@ def placed(source: Source) -> object:
     return (source.buffer, source.offset * scalars.SIZE[source.dtype]) if possibly(source.offset) else source.buffer
 
 
-def emit_matmul(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
+def emit_matmul(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, follow: Follow | None = None) -> Emitted:
     a, b = operand(sources[0], 0), operand(sources[1], 1)
     *batch_dims, m, k = sources[0].shape
     n, batch = sources[1].shape[-1], math.prod(batch_dims)
@@ -515,7 +530,8 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     if decide is not None:
         shape = decide(array, sources, shape, registers)
     c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
-    key = ("matmul", array.dtype, shape, a, b, c)
+    shape, after, more, out = followed(follow, shape, out)
+    key = ("matmul", array.dtype, shape, a, b, c, after)
     code = module.shared.setdefault(key, name)
     buffers, scratch, steps = [placed(sources[0]), placed(sources[1]), out], [], []
     many = {"a": any(possibly(s) for _, s in a.batch), "b": any(possibly(s) for _, s in b.batch)}
@@ -528,10 +544,13 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
             panels = tiles * (batch if many[label] else 1)
             scratch.append((f"{name}_{label}", panels * width * k * scalars.SIZE[array.dtype]))
             packs.append((label, panels))
-    work = batch * m * n * k
+    work, own = batch * m * n * k, len(buffers)
+    buffers += more
     if code == name:
         writer = Product(module, name, array.dtype, shape, a, b, c)
         writer.frame = len(buffers)
+        if after is not None:
+            writer.after = after._replace(slot=own)
         if shape.pack_a:
             writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"])
         if shape.pack_b:
@@ -543,6 +562,23 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     tasks = batch * ceil_div(shape.row_tiles, shape.row_block) * ceil_div(shape.column_tiles, shape.column_block)
     steps.append(Step(f"{code}_blocks", buffers, tasks, grain(tasks, work, PARALLEL_WORK, 16)))
     return Emitted(steps, scratch)
+
+
+def followed(follow: Follow | None, shape: Shape, out: str) -> tuple[Shape, After | None, list, str]:
+    """The kernel that runs inside a product cut up like this, if one does, its buffers, and where the product then goes.
+
+    A kernel over rows gets whole ones.
+    """
+    if follow is None:
+        return shape, None, [], out
+    whole = shape.column_block >= shape.column_tiles
+    found = follow(None if whole else shape.column_block * shape.width)
+    if found is None and not whole and shape.n <= WHOLE_ROWS:
+        shape, found = shape._replace(column_block=shape.column_tiles), follow(None)
+    if found is None:
+        return shape, None, [], out
+    function, buffers, blocks, out = found
+    return shape, After(function, 0, blocks), buffers, out
 
 
 def contiguous_batch(dims: list[int], inner: int) -> list[int]:

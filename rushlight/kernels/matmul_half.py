@@ -8,9 +8,10 @@ import math
 
 from . import llvm
 from .arrays import External, Source
+from .epilogue import Follow
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
-from .matmul import I64, POINTER, Operand, Product, choose, contiguous_batch, operand, placed, transposed_square
+from .matmul import I64, POINTER, Operand, Product, choose, contiguous_batch, followed, operand, placed, transposed_square
 from .runtime import Step
 
 
@@ -110,26 +111,29 @@ class PairProduct(Product):
         f.loop(f.i64(0), f.i64(self.shape.k), 16, square)
 
 
-def emit_pairs(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
+def emit_pairs(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, follow: Follow | None = None) -> Emitted:
     a, b = operand(sources[0], 0), operand(sources[1], 1)
     *batch_dims, m, k = sources[0].shape
     n, batch, pairs = sources[1].shape[-1], math.prod(batch_dims), -(-k // 2)
     shape = choose(batch, m, n, pairs, a, b, 16, 32)._replace(pack_a=True, pack_b=True)
     c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
     many = {"a": any(s for _, s in a.batch), "b": any(s for _, s in b.batch)}
+    shape, after, more, out = followed(follow, shape, out)
     buffers = [placed(sources[0]), placed(sources[1]), out, f"{name}_a", f"{name}_b"]
     panels = {"a": shape.row_tiles * (batch if many["a"] else 1), "b": shape.column_tiles * (batch if many["b"] else 1)}
     scratch = [(f"{name}_a", panels["a"] * shape.rows * pairs * 4), (f"{name}_b", panels["b"] * shape.width * pairs * 4)]
-    code = module.shared.setdefault(("pairs", shape, a, b, c, k), name)
+    code = module.shared.setdefault(("pairs", shape, a, b, c, k, after), name)
     if code == name:
         writer = PairProduct(module, name, "float32", shape, a, b, c)
+        if after is not None:
+            writer.after = after._replace(slot=len(buffers))
         writer.pack_pairs("a", a, a.second, a.first, m, shape.rows, 3, k)
         writer.pack_pairs("b", b, b.first, b.second, n, shape.width, 4, k)
         writer.compute(3, 4, many["a"], many["b"])
     large = batch * m * n * pairs > 1_000_000
     steps = [Step(f"{code}_pack_{side}", buffers, count, -(-count // 8) if large else count) for side, count in panels.items()]
     tasks = batch * -(-shape.row_tiles // shape.row_block) * -(-shape.column_tiles // shape.column_block)
-    steps.append(Step(f"{code}_blocks", buffers, tasks, max(1, tasks // 16) if large else tasks))
+    steps.append(Step(f"{code}_blocks", [*buffers, *more], tasks, max(1, tasks // 16) if large else tasks))
     return Emitted(steps, scratch)
 
 

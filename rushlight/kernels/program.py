@@ -3,6 +3,7 @@
 `compile_arrays` is the whole back end in one function; every stage it goes through can be printed (`Stages`).
 """
 
+import functools
 import itertools
 import math
 from typing import Any, NamedTuple
@@ -10,13 +11,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import dtypes
-from . import attention, conv, externals, fuse, interleave, llvm, matmul, recurrent, runtime, scalars, scatter, schedule, simplify, sized  # noqa: F401 (some only enter EMIT)
+from . import (  # noqa: F401 (some only enter EMIT)
+    attention,
+    conv,
+    epilogue,
+    externals,
+    fuse,
+    interleave,
+    llvm,
+    matmul,
+    recurrent,
+    runtime,
+    scalars,
+    scatter,
+    schedule,
+    simplify,
+    sized,
+)
 from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous, strided
 from .emit import cost, emit
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
 from .sizes import Size, Sizes, grain, is_open, possibly, same, typical
-from .work import external_work
+from .work import external_work, together
 
 PARALLEL_WORK = 600_000  # below this (elements times scalar ops, about 15 us), waking workers costs more than it gives
 PIECES = 16
@@ -129,18 +146,46 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     large = {buffers[array] for array in outputs
              if not is_open(array.size) and array.size * scalars.SIZE[array.dtype] >= streamed}
 
-    def add(kernel: Kernel) -> None:
-        alike, places = canonical(kernel._replace(streamed=tuple(name for name, _ in kernel.buffers if name in large)))
+    def write(kernel: Kernel) -> tuple[Any, list]:
+        alike, places = canonical(kernel)
         written = module.shared.get(alike)
         if written is None:
             kernels.append(kernel)
             written = module.shared[alike] = emit(module, alike._replace(name=kernel.name), bits)
+        return written, places
+
+    def add(kernel: Kernel) -> None:
+        written, places = write(kernel._replace(streamed=tuple(name for name, _ in kernel.buffers if name in large)))
         total = math.prod(n for _, n in kernel.rows) * sum(
             math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
         share = grain(written.items, total, PARALLEL_WORK, PIECES)
         steps.append(with_sizes(module, runtime.Step(written.kernel.name, places, written.items, share, kernel)))
 
+    followers = epilogue.following(planner, turns, set(mine))
+    inside: dict[int, Kernel] = {}  # groups that run inside a product
+
+    def follow(product: int) -> epilogue.Follow | None:
+        """What a product asks for the kernel that may run inside it."""
+        number, array = followers.get(product, -1), planner.groups[product]
+        found = epilogue.merged(planner, number, array, buffers) if number >= 0 else None
+        if found is None:
+            return None
+        kernel, target = found
+
+        def given(columns: int | None) -> tuple[str, list, int, str] | None:
+            if columns is not None and any(stage.loops for stage in kernel.stages):
+                return None
+            written, places = write(kernel._replace(block=columns or 0))
+            if columns is not None and written.block != columns or module.functions[written.kernel.name].sizes.used:
+                return None  # the table of open sizes is in the product's frame only
+            inside[number], when[number] = kernel, when[product]
+            return written.kernel.name, places, written.blocks, target
+
+        return given
+
     for turn, number in enumerate(turns):
+        if number in inside:
+            continue
         group = planner.groups[number]
         kernel = None if isinstance(group, External) else fuse.build(planner, number, buffers)
         renamed: dict[str, str] = {}
@@ -155,11 +200,17 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             renamed[before] = buffers[array]
         if isinstance(group, External):
             sources = [stored_source(arg, buffers) for arg in group.args]
-            made = externals.EMIT[group.kind](module, f"step{number}", group, sources, buffers[group], bits)
+            emitter = externals.EMIT[group.kind]
+            if number in followers:
+                emitter = functools.partial(emitter, follow=follow(number))
+            made = emitter(module, f"step{number}", group, sources, buffers[group], bits)
             for name, size in made.scratch:
                 scratch.append((name, size, turn))
             for step in made.steps:
                 step.what = external_work(step.function, group, step is made.steps[-1], step.what or 0)
+            if followers.get(number) in inside:
+                del buffers[group]  # it stands where the result of what follows will be
+                made.steps[-1].what = together(made.steps[-1].what, inside[followers[number]])
             steps += [with_sizes(module, step) for step in made.steps]
             continue
         if renamed:

@@ -59,6 +59,12 @@ def external_work(function: str, array: External, last: bool, counted: int = 0) 
     return Work(note, moved, counted)
 
 
+def together(product: Work, kernel: Kernel) -> Work:
+    """A product and the kernel that runs inside it."""
+    moved, flops = kernel_work(kernel)
+    return Work(f"{product.note}, and in each block {summary(kernel)}", product.bytes + moved, product.flops + flops)
+
+
 def kernel_work(kernel: Kernel) -> tuple[int, int]:
     """(bytes, operations) of a kernel."""
     extents = dict(kernel.rows) | {var: n for stage in kernel.stages for var, n in stage.loops}

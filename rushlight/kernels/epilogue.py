@@ -1,0 +1,97 @@
+"""Kernels that run inside a matrix product: what follows it elementwise, or row by row, done to each block while it is in the cache.
+
+`following` says which group may follow which product, `merged` gives its kernel, which finds the product where its own result goes: so
+the product itself never reaches memory.  The product's task calls that kernel for the rows (and columns) that it has just finished
+(matmul.py, `Product.follow`).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from . import fuse, schedule
+from .arrays import Array, External
+from .loops import Affine, Fetch, Kernel, Load, walk
+
+PRODUCTS = ("matmul", "matmul_bfloat16")
+
+
+class After(NamedTuple):
+    """A kernel in a product's task: its function, where its buffers begin in the frame, and its items to a row of the product."""
+
+    function: str
+    slot: int
+    blocks: int
+
+
+# (columns of a block, or None for whole rows) -> function, its buffers, items to a row, and the buffer of the product; None where
+# that kernel cannot follow.
+Follow = Callable[[int | None], tuple[str, list, int, str] | None]
+
+
+def following(planner: fuse.Planner, turns: list[int], fixed: set[int]) -> dict[int, int]:
+    """Product -> the group that may run inside it: its only reader, if this is that group's last need.
+
+    Groups in `fixed` stay where they are.
+    """
+    when = {number: turn for turn, number in enumerate(turns)}
+    needs = {number: schedule.needs(planner, number) for number in turns}
+    readers = Counter(need for some in needs.values() for need in some)
+    wanted = {planner.home[array] for array in planner.outputs if array in planner.home}
+    found: dict[int, int] = {}
+    for number in turns:
+        group = planner.groups[number]
+        if isinstance(group, External) or number in fixed or not needs[number]:
+            continue
+        last = max(needs[number], key=when.__getitem__)
+        product = planner.groups[last]
+        if isinstance(product, External) and product.kind in PRODUCTS and readers[last] == 1 and last not in wanted and all(
+                type(n) is int for n in (*product.shape, *group.space)) and math.prod(group.space) == product.size and not schedule.may_fault(
+                planner, number):
+            found[last] = number
+    return found
+
+
+def merged(planner: fuse.Planner, number: int, product: External, buffers: dict[Array, str]) -> tuple[Kernel, str] | None:
+    """The kernel of a group that follows a product, and the buffer of its own where the product is put; None where that cannot be."""
+    kernel = fuse.build(planner, number, buffers, apart=True)
+    place = product_place(kernel, product)
+    if place is None:
+        return None
+    reading = [at for at, stage in enumerate(kernel.stages) if reads(stage.roots, buffers[product])]
+    for at, stage in enumerate(kernel.stages):
+        for store in stage.stores:
+            # What is read is read before the result is written over it, and only there.
+            value: Any = store.value
+            if store.index == place and value.dtype == product.dtype and reading and at >= reading[-1] and store.buffer in buffers.values():
+                kernel = fuse.build(planner, number, {**buffers, product: store.buffer}, apart=True)
+                return (kernel, store.buffer) if reads_only(kernel, store.buffer, place) else None
+    return None
+
+
+def product_place(kernel: Kernel, product: External) -> Affine | None:
+    """Where the kernel is in a product whose rows are its rows; None where it goes another way."""
+    loops = {stage.loops for stage in kernel.stages if stage.loops}
+    if len(loops) > 1:
+        return None
+    order = [*kernel.rows, *(loops.pop() if loops else ())]
+    inner = any(var == kernel.vector for stage in kernel.stages for var, _ in stage.loops)
+    last, n = order[-1]
+    if last != kernel.vector or n != product.shape[-1] or len(order) < 2 or len(order) - len(kernel.rows) != inner:
+        return None
+    place, step = Affine(0), 1
+    for var, extent in reversed(order):
+        place, step = place.plus(Affine.var(var), step), step * extent
+    return place if step == product.size else None
+
+
+def reads(roots: list[Any], buffer: str) -> list[Any]:
+    """What is read from a buffer."""
+    every: list[Any] = walk(roots)  # type: ignore[assignment]
+    return [expr for expr in every if type(expr) in (Load, Fetch) and expr.buffer == buffer]
+
+
+def reads_only(kernel: Kernel, buffer: str, place: Affine) -> bool:
+    """Whether the kernel reads a buffer at one place only."""
+    return all(type(expr) is not Fetch and expr.index == place for stage in kernel.stages for expr in reads(stage.roots, buffer))
