@@ -39,6 +39,6 @@ def gradients(outputs: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any
     >>> from rushlight.autograd.recorded import gradients
     >>> x = torch.tensor(3.0, requires_grad=True)
     >>> gradients([x * x], [x], [None], True, True)
-    (tensor(6., grad_fn=<MulBackward0>),)
+    (tensor(6., grad_fn=<AddBackward0>),)
     """
     return grad(list(outputs), list(inputs), list(given), retain_graph=keep, create_graph=create, allow_unused=unused)

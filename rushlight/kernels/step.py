@@ -4,6 +4,7 @@
 all, and stores the latter into the tensors' memory at the end.  Read `whole_step` first, then `assembled`.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -86,6 +87,18 @@ def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
     return seen
 
 
+def has_history(graph: Any, node: GraphNode) -> bool:
+    """Whether a result has a history: by what made it, or by what is written into its memory later."""
+    if getattr(node.meta.get("val"), "_requires_grad", False):
+        return True
+    for write in graph.nodes:
+        if write.args and type(write.args[0]) is GraphNode and (writes(write) is not None or write.target is operator.setitem):
+            found = [write] if "val" in write.meta else write.all_input_nodes[1:]
+            if any(getattr(one.meta.get("val"), "_requires_grad", False) for one in found) and shares(write.args[0], node):
+                return True
+    return False
+
+
 def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
     env, inputs = recorder.env, recorder.inputs
     graph = module.graph
@@ -114,7 +127,7 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
         fresh.append(node)
         if symbol.array.ndim != getattr(node.meta.get("val"), "ndim", symbol.array.ndim):
             raise Unsupported("a result that is one number for a whole tensor")
-        live = getattr(node.meta.get("val"), "_requires_grad", False)
+        live = has_history(graph, node)
         if live and node not in past:
             raise Unsupported("a result with history")
         if symbol.array not in outputs:
