@@ -87,14 +87,23 @@ def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
     return seen
 
 
+def base_of(node: GraphNode) -> GraphNode:
+    """What a node is a view of, as autograd sees it: `detach` and `.data` begin a tensor of its own."""
+    while node.args and type(node.args[0]) is GraphNode and shares(node, node.args[0]):
+        if target_name(node.target) == "detach" or node.target is getattr and node.args[1:] == ("data",):
+            break
+        node = node.args[0]
+    return node
+
+
 def has_history(graph: Any, node: GraphNode) -> bool:
-    """Whether a result has a history: by what made it, or by what is written into its memory later."""
+    """Whether a result has a history: by what made it, or by what is written into it, its base or a view of it later."""
     if getattr(node.meta.get("val"), "_requires_grad", False):
         return True
     for write in graph.nodes:
         if write.args and type(write.args[0]) is GraphNode and (writes(write) is not None or write.target is operator.setitem):
             found = [write] if "val" in write.meta else write.all_input_nodes[1:]
-            if any(getattr(one.meta.get("val"), "_requires_grad", False) for one in found) and shares(write.args[0], node):
+            if any(getattr(one.meta.get("val"), "_requires_grad", False) for one in found) and base_of(write.args[0]) is base_of(node):
                 return True
     return False
 
