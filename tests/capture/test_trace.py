@@ -1,10 +1,10 @@
 """A curriculum of plain functions: what is captured, what breaks, what is guarded, what is replayed."""
 
-import os
 import collections
 import contextlib
 import functools
 import gc
+import os
 import traceback
 
 import pytest
