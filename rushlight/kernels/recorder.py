@@ -290,34 +290,29 @@ class Recorder:
         self.drawn_in_order()
         return self.source(Draw(node.target, given, made._array), made._dtype.name)
 
-    def gradients(self, node: GraphNode, outputs: Any, given: Any, leaves: Any, keep: bool = False) -> list:
-        self.differentiated.update(node.args[0])
+    def passed_back(self, derive: Callable, outputs: Any, given: Any, inputs: Any, tape: Any) -> list:
+        """What `derive` gives for the outputs, ones standing for gradients that are not given; the pass is noted on `tape`."""
         seeds = [Symbol(self.make, self.make.full(o.shape, 1, o.array.dtype)) if g is None else g for o, g in zip(outputs, given)]
-        before = self.make.tape
+        before, self.make.tape = self.make.tape, tape
         try:
-            found = backward(self.make, self.tape, list(outputs), seeds, list(leaves))
+            return derive(self.make, self.tape, list(outputs), seeds, list(inputs))
         except NoGradient as reason:
             if id(reason.note) not in self.makers:
                 raise
             raise Again(self.makers[id(reason.note)], reason) from None
         finally:
             self.make.tape = before
+
+    def gradients(self, node: GraphNode, outputs: Any, given: Any, leaves: Any, keep: bool = False) -> list:
+        self.differentiated.update(node.args[0])
+        found = self.passed_back(backward, outputs, given, leaves, self.make.tape)
         if any(array is None for array in found):
             raise Unsupported("a leaf without a gradient")
         return [Symbol(self.make, array) for array in found if array is not None]
 
     def grad(self, outputs: Any, inputs: Any, given: Any, keep: bool = False, create: bool = False, unused: bool = False) -> list:
         """As `gradients`, noted on the tape if the pass itself is recorded."""
-        before, self.make.tape = self.make.tape, self.tape if create else None
-        seeds = [Symbol(self.make, self.make.full(o.shape, 1, o.array.dtype)) if g is None else g for o, g in zip(outputs, given)]
-        try:
-            found = derivatives(self.make, self.tape, list(outputs), seeds, list(inputs))
-        except NoGradient as reason:
-            if id(reason.note) not in self.makers:
-                raise
-            raise Again(self.makers[id(reason.note)], reason) from None
-        finally:
-            self.make.tape = before
+        found = self.passed_back(derivatives, outputs, given, inputs, self.tape if create else None)
         return [None if g is None else Symbol(self.make, g.array) if not create else g for g in found]
 
     def write(self, node: GraphNode, name: str, args: tuple, kwargs: dict) -> Symbol:
