@@ -76,7 +76,7 @@ class Rebuild:
         self.effects: list[str] = []
         self.late: list[str] = []  # statements behind the effects
         self.written: list[tuple] = []  # objects from before that change: (source, object)
-        self.gradients: list[tuple[str, str]] = []  # those among the effects that give a tensor its gradient: tensor, gradient
+        self.gradients: list[tuple] = []  # those among the effects that give a tensor its gradient: tensor, gradient, the tensor's source
         self.outputs: dict[Any, int] = {}
         self.names: dict[int, str] = {}
         self.open: dict[int, list] = {}
@@ -393,7 +393,7 @@ class Rebuild:
                     self.effects.append(f"drop_slot({owner}, {key!r})")
                 elif key == "grad" and isinstance(target, Tensor) and (item is None or isinstance(item, Traced)):
                     gradient = self.name(item)
-                    self.gradients.append((owner, gradient))
+                    self.gradients.append((owner, gradient, None if known is None else known.source))
                     self.effects.append(f"{owner}._grad = {gradient}")  # it fits, as the trace has seen
                 elif how[key] == "object" and not isinstance(target, (type, Tensor, FunctionType)):
                     self.effects.append(f"set_slot({owner}, {key!r}, {self.name(item)})")

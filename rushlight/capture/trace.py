@@ -231,7 +231,7 @@ class Recipe(NamedTuple):
 
     loads: list[str]  # statements that load what is there before the call, one variable each
     inputs: list[Source]  # of the graph
-    gradients: list[tuple[str, str]]  # the tensor and its new gradient, of statements among the effects
+    gradients: list[tuple[str, str, Source | None]]  # the tensor, its new gradient and where the tensor is, of statements among the effects
     lines: list[str]  # what follows the graph; its results are `o[0]`, `o[1]`, ...
 
 

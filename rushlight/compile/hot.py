@@ -324,7 +324,7 @@ class Writer:
                                f"{name}._requires_grad = {live}", f"{name}._grad = {name}._meta = {name}._shape = None",
                                f"{name}._node = {history if live else 'None'}"]
         self.lines.append(f"o = ({', '.join(names)},)")
-        skipped = {f"{owner}._grad = {text}" for owner, text in recipe.gradients if RESULT.match(text) and names[int(text[2:-1])] == "None"}
+        skipped = {f"{owner}._grad = {text}" for owner, text, _ in recipe.gradients if RESULT.match(text) and names[int(text[2:-1])] == "None"}
         after = [line for line in recipe.lines if line not in skipped]
         self.lines += self.needed(after) + after
 
@@ -418,8 +418,13 @@ class Writer:
         lines, found = "\n".join(self.recipe.lines), {}
         if not launch.attributes_tell() or any("fault" in step.buffers for step in direct.program.stages.steps):
             return found  # a program that stops half way has written some of them
-        for owner, text in self.recipe.gradients:
+        for owner, text, source in self.recipe.gradients:
             param = self.scope.get(owner)
+            if source is not None and not self.facts.moving(source):
+                try:
+                    param = self.facts.fixed(source)
+                except Left:
+                    continue
             if not isinstance(param, Tensor) or lines.count(text) != 1 or not RESULT.match(text):
                 continue
             at, dtype, live = direct.results[int(text[2:-1])]

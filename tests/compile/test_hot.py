@@ -300,6 +300,48 @@ def test_gradients_that_someone_holds_stay():
     assert not hasattr(net[0].bias.grad, "note")
 
 
+class Trainer:
+    def __init__(self):
+        self.net = nn.Linear(4, 1)
+        self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
+
+    def step(self, x):
+        loss = self.net(x).sum()
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        return loss
+
+
+def closed_over():
+    trainer = Trainer()
+    net, opt = trainer.net, trainer.opt
+
+    def step(x):
+        loss = net(x).sum()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    return net, step
+
+
+@needs_launcher
+@pytest.mark.parametrize("where", ["cells", "attributes"])
+def test_gradients_that_nobody_holds_are_written_again(where):
+    trainer = Trainer()
+    net, step = closed_over() if where == "cells" else (trainer.net, trainer.step)
+    run, x = torch.compile(step), torch.ones(2, 4)
+    heated(run, x)
+    run(x)
+    places = {(id(net.weight.grad), id(net.bias.grad)) for _ in range(4) if run(x) is not None}
+    assert len(places) == 1
+    held = net.weight.grad
+    run(x)
+    assert net.weight.grad is not held and held.tolist() == [[2.0] * 4]
+
+
 def test_weak_references_to_gradients():
     seen = []
 
