@@ -98,7 +98,7 @@ def bump(tensor):
 def note_writes(tensors, frame):
     """What `bump` does, for many tensors written by the one line at which `frame` stands."""
     at = tick()
-    write = at, frame.f_code, frame.f_lineno
+    write = at, frame.f_code, frame.f_lasti
     for tensor in tensors:
         if type(tensor) is InferenceTensor:
             continue

@@ -10,7 +10,7 @@ from collections import OrderedDict
 import numpy as np
 
 from ..core import dtypes
-from ..core.clock import Counter
+from ..core.clock import Counter, line_of
 from ..core.hooks import RemovableHandle
 from ..tensor import OutputEdge, Tensor, asarray, meta_of, new, root_of
 
@@ -40,14 +40,14 @@ class Rare:
 class Freed:
     """Stands where a saved value was, and remembers which line ran the backward that freed it."""
 
-    __slots__ = ("code", "line")
+    __slots__ = ("code", "instruction")
     _meta = True  # makes every reader of saved tensors look closer
 
     def __init__(self, frame):
-        self.code, self.line = frame.f_code, frame.f_lineno
+        self.code, self.instruction = frame.f_code, frame.f_lasti
 
     def where(self):
-        return f"{self.code.co_filename}:{self.line} in {self.code.co_name}"
+        return f"{self.code.co_filename}:{line_of(self.code, self.instruction)} in {self.code.co_name}"
 
 
 class Packed:
@@ -417,8 +417,8 @@ def modified(node, saved, counter):
             f"{expected} instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
             "torch.autograd.set_detect_anomaly(True, check_nan=False).")
     if writes:
-        _, code, line = writes[0]
-        text += f" It was written at {code.co_filename}:{line} in {code.co_name}."
+        _, code, instruction = writes[0]
+        text += f" It was written at {code.co_filename}:{line_of(code, instruction)} in {code.co_name}."
     if node.rare is not None and node.rare.line:
         text += f" {node.name()} saved it at {node.rare.line}."
     return RuntimeError(text)

@@ -103,7 +103,7 @@ def define(source: str, what: str, scope: dict) -> dict:
     """Run generated text, registered so that tracebacks and pdb show it."""
     filename = f"<rushlight {what} {next(_serial)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    scope = dict(scope)
+    scope = {"__name__": __name__, **scope}  # so that `clock.user_frame` passes over it
     before = set(scope)
     exec(compile(source, filename, "exec"), scope)
     for name in scope.keys() - before:

@@ -54,7 +54,7 @@ class Hot:
     def __init__(self, function: FunctionType, first: tuple, cold: Callable):
         self.function, self.first = function, first
         self.cold = cold
-        self.scope: dict[str, Any] = {"R_cold": cold}
+        self.scope: dict[str, Any] = {"__name__": __name__, "R_cold": cold}
         exec("def call(*args, **kwargs): return R_cold(args, kwargs)", self.scope)
         self.call: Any = self.scope.pop("call")
         self.plain: CodeType = self.call.__code__
@@ -133,7 +133,7 @@ class Hot:
                 del self.scope[name]
         defaults = None if writer.generic else (MISSING,) * len(self.function.__defaults__ or ())
         keywords = None if writer.generic else self.function.__kwdefaults__
-        scope = {"__builtins__": __builtins__, **used}
+        scope = {"__builtins__": __builtins__, "__name__": __name__, **used}
         own = FunctionType(made.__code__, scope, "call", defaults)
         own.__kwdefaults__ = keywords
         # What looks at a dict that has changed since will never hold again.
@@ -315,8 +315,10 @@ class Writer:
         histories = self.history(direct.pair, layout) if direct.pair is not None else ["spent"] * len(direct.results)
         if direct.ledger is not None or live and direct.pair is None:
             self.scope.update(R_ledger=direct.ledger, R_user_frame=user_frame, R_Spent=Spent, R_Freed=Freed)
-            self.lines += ["o = R_user_frame()", "R_ledger.note(o)"][:1 + (direct.ledger is not None)]
-            self.lines += ["spent = R_Spent(R_Freed(o))"] if live and direct.pair is None else []
+            self.lines += ["o = R_user_frame(2)", "R_ledger.note(o)"][:1 + (direct.ledger is not None)]
+            if live and direct.pair is None:
+                self.scope["R_tick"] = tick
+                self.lines += ["spent = R_new(R_Spent)", "spent.rare, spent.edges, spent.seq, spent.freed = None, (), R_tick(), R_Freed(o)"]
         names = ["None" if at in taken else f"t{number}" for number, (at, _, _) in enumerate(direct.results)]
         for name, history, (at, dtype, live) in zip(names, histories, direct.results):
             if at not in taken:

@@ -26,7 +26,8 @@ ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE
 # first byte; for OTHER it must be another.  OBJECT compares the register itself.  APART looks whether two addresses, each with the
 # bytes behind it, are apart.  ADDRESS is the place itself, VALUE the place of a register's own word; INTEGER is the value of a
 # Python int of up to 60 bits; FINITE looks at a Python float; BITS compares what the low half of the wanted word masks with its high half.
-LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE, BITS = range(12)
+# RUN stands for several of SAME in a row: instead of the offset the address of (offset, word) pairs, instead of the word their number.
+LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE, BITS, RUN = range(13)
 INTO = (LOAD, ADDRESS, VALUE, INTEGER)  # the row's last word is the register that takes the result
 CODES = (-1, -2)  # the numbers that a launcher gives for what a program says, see runtime.write_entry
 REGISTER_BITS = 20
@@ -102,6 +103,7 @@ row:
     i64 {INTEGER}, label %integers
     i64 {FINITE}, label %finites
     i64 {BITS}, label %masked
+    i64 {RUN}, label %runs
   ]
 loads:
   %loaded = load i64, ptr %word.p, align 8
@@ -190,6 +192,23 @@ masked:
   %m.want = trunc i64 %m.shifted to i32
   %m.same = icmp eq i32 %m.bits, %m.want
   br i1 %m.same, label %row.done, label %miss
+runs:
+  %pairs = load ptr, ptr %offset.p, align 8
+  br label %pair
+pair:
+  %p = phi i64 [ 0, %runs ], [ %p.next, %pair.same ]
+  %pair.p = getelementptr inbounds {{ i64, i64 }}, ptr %pairs, i64 %p
+  %p.offset = load i64, ptr %pair.p, align 8
+  %p.want.p = getelementptr inbounds i64, ptr %pair.p, i64 1
+  %p.want = load i64, ptr %p.want.p, align 8
+  %p.word.p = getelementptr i8, ptr %base, i64 %p.offset
+  %p.word = load i64, ptr %p.word.p, align 8
+  %p.same = icmp eq i64 %p.word, %p.want
+  br i1 %p.same, label %pair.same, label %miss
+pair.same:
+  %p.next = add i64 %p, 1
+  %p.more = icmp slt i64 %p.next, %want
+  br i1 %p.more, label %pair, label %row.done
 row.done:
   %i.next = add i64 %i, 1
   br label %next
@@ -484,7 +503,7 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
     block[(block[:, 2] == APART) & ((block[:, 1] & REGISTER_MASK) > rows.given), 1] += fresh
     further = [(rows.given + 1 + i, DATA, LOAD, rows.next + fresh + len(inputs) + at)
                for i, at in enumerate(at for at, register in enumerate(outputs) if register is None)]
-    block = np.concatenate([block, np.array(further, np.int64).reshape(-1, 4)])
+    block, pairs = in_runs(np.concatenate([block, np.array(further, np.int64).reshape(-1, 4)]))
     head = np.zeros(WORDS, np.int64).view(Head)
     head[ROWS], head[COUNT], head[GIVEN], head[ADDRESSES] = block.ctypes.data, len(block), rows.given + fresh, rows.next + fresh
     head[REGISTERS] = rows.next + fresh + (program.words if program is not None else 0) + 1
@@ -496,10 +515,23 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
         if release:
             head[SAVE], head[RESTORE] = python_function("PyEval_SaveThread"), python_function("PyEval_RestoreThread")
     method = Method(b"launch", made.address("launch"), 0x80, None)  # METH_FASTCALL
-    head.keep = (made, method, block, keep, program if not release else (program.library, program._state))  # no cycle with its `call`
+    head.keep = (made, method, block, pairs, keep, program if not release else (program.library, program._state))  # no cycle with its `call`
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(method), head, None)
+
+
+def in_runs(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with neighbours that compare words at the same register taken together: they are read in half the time. And their pairs."""
+    rows, at, pairs = [], 0, np.ascontiguousarray(block[:, [1, 3]])
+    while at < len(block):
+        base, offset, how, want = block[at].tolist()
+        end = at + 1
+        while how == SAME and end < len(block) and block[end, 0] == base and block[end, 2] == SAME:
+            end += 1
+        rows.append((base, offset, how, want) if end == at + 1 else (base, pairs[at:].ctypes.data, RUN, end - at))
+        at = end
+    return np.array(rows or np.zeros((0, 4)), np.int64), pairs
 
 
 def python_function(name: str) -> int | None:

@@ -38,8 +38,10 @@ def is_step(graph: Any) -> bool:
 class Spent(Node):
     """The history of a result whose backward ran inside the step: a second backward is an error."""
 
+    __slots__ = ("freed",)
+
     def __init__(self, freed: Freed):
-        self.rare, self.edges, self._outputs, self.seq, self.freed = None, (), 1, tick(), freed
+        self.rare, self.edges, self.seq, self.freed = None, (), tick(), freed
 
     def apply(self, g: Any, freed: Any, need: Any) -> list:
         self.unpack(self.freed)

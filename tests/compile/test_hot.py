@@ -369,6 +369,17 @@ def test_a_loss_whose_backward_ran():
         losses[-1].backward()
 
 
+@pytest.mark.parametrize("steps", [1, 8])  # before and after the function is written anew
+def test_messages_name_the_users_line(steps):
+    losses, net, _, run = trained("SGD", steps, returned="loss")
+    with pytest.raises(RuntimeError, match=r"The first backward ran at .*test_hot.py:\d+ in trained"):
+        losses[-1].backward()
+    out = (net[2].weight * net[2].weight).sum()
+    run(torch.randn(6, 4), torch.randn(6, 1))
+    with pytest.raises(RuntimeError, match=r"It was written at .*test_hot.py:\d+ in test_messages_name_the_users_line"):
+        out.backward()
+
+
 def test_two_modules_and_two_shapes_in_turn():
     nets = [nn.Linear(3, 2) for _ in range(2)]
     made = [torch.compile(net) for net in nets]
