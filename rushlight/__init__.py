@@ -45,7 +45,7 @@ dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=hal
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
     "_dynamo", "_higher_order_ops", "accelerator", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed",
-    "distributions", "export", "fft", "func", "fx", "jit", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim", "profiler",
+    "distributions", "export", "fft", "func", "fx", "jit", "library", "linalg", "masked", "mps", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler",
     "random", "serialization", "serialize", "signal", "special", "static", "testing", "utils", "version", "xpu")}
 NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "save": "serialize", "load": "serialize", "set_printoptions": "tensor_repr", "compile": "compile", "vmap": "func", "autocast": "amp", "GradScaler": "amp",

@@ -437,7 +437,7 @@ class Tensor:
         """The values as an ndarray that shares memory with the tensor."""
         if force:
             return self.detach().resolve_conj()._array
-        if self._requires_grad:
+        if self._requires_grad and grad_enabled():
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self._dtype is dtypes.bfloat16:
             raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no bfloat16; use tensor.float().numpy()")

@@ -359,7 +359,8 @@ class Tensors(Calls):
             self.sync_modes()
         try:
             outline.enough = self.outlines
-            result = plain_args[0] if function is assert_true else function(*plain_args, **plain_kwargs)
+            outlined = getattr(function, "_rushlight_fake", function)  # a custom op has a form for this (library.py)
+            result = plain_args[0] if function is assert_true else outlined(*plain_args, **plain_kwargs)
         except Break:
             raise
         except NotImplementedError as error:

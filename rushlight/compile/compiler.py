@@ -7,9 +7,9 @@ from typing import Any
 from ..capture.calling import Calls
 from ..capture.machine import Break
 from ..capture.trace import Tracer
+from ..core.modes import slow
 from ..optim.optimizer import caller
 from .api import compile, list_backends
-from .config import slow
 from .dispatch import busy, epoch, everything, stance
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")

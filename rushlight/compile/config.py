@@ -70,5 +70,4 @@ config = Config(
     # pieces once it has been called some times (None), at once (True), or never (False).
     break_in_loops=None,
 )
-slow = [0]  # how many threads translate or are told not to run compiled code: a hit looks closer only then
 counters: dict = collections.defaultdict(collections.Counter)

@@ -20,7 +20,9 @@ from ..capture.rebuild import NATIVE
 from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
-from .config import config, counters, slow
+from ..core.modes import slow
+from ..ops import overriding
+from .config import config, counters
 from .hot import Hot
 from .policy import LOGS, Early, Policy, TorchDynamoException, Unsupported, log, sizes_now
 from .trial import Trial
@@ -121,7 +123,7 @@ class Compiled:
         def call(args: tuple, kwargs: dict) -> Any:
             if first:
                 args = first + args
-            if slow[0] and (busy.tracing or busy.disabled or stance["now"] == "force_eager") or config.disable or self.never is not None:
+            if slow[0] and (busy.tracing or busy.disabled or overriding.MODES.get() or stance["now"] == "force_eager") or config.disable or self.never is not None:
                 if self.never is not None and self.fullgraph:
                     raise Unsupported(f"Attempt to trace {self.never}\n  Explanation: {function.__qualname__} cannot be captured as one graph")
                 return function(*args, **kwargs)

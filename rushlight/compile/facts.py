@@ -18,6 +18,7 @@ from ..capture.modules import no_hooks
 from ..capture.sources import Source, find_value
 from ..capture.training import Snapshot
 from ..core import modes
+from ..core.modes import slow
 from ..core.parallel import Threads
 from ..graph.memory import Memory, span
 from ..kernels import dicts, launch, pool
@@ -26,7 +27,6 @@ from ..kernels.structs import DATA, word
 from ..nn.hooks import GLOBAL
 from ..nn.module_hooks import CALL_TABLES
 from ..tensor import Tensor
-from .config import slow
 
 LONG = 1 << 60  # ints from here on have more digits than a launcher reads
 # Values that no one can change: the same object means the same answer.

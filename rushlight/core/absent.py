@@ -25,11 +25,11 @@ NAMES = {
         futures get_autocast_cpu_dtype get_autocast_gpu_dtype get_autocast_ipu_dtype get_autocast_xla_dtype
         get_deterministic_debug_mode get_device_module gru_cell has_lapack has_mkl has_openmp has_spectral hsmm hspmm
         indices_copy int1 int2 int3 int4 int5 int6 int7 int_repr is_autocast_cache_enabled is_autocast_ipu_enabled
-        is_autocast_xla_enabled is_vulkan_available is_warn_always_enabled jagged legacy_contiguous_format library lstm_cell
+        is_autocast_xla_enabled is_vulkan_available is_warn_always_enabled jagged legacy_contiguous_format lstm_cell
         lstsq matrix_rank miopen_batch_norm miopen_convolution miopen_convolution_add_relu miopen_convolution_relu
         miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution miopen_rnn mkldnn_adaptive_avg_pool2d
         mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_rnn_layer monitor mtia
-        native_norm nested norm_except_dim overrides package per_channel_affine per_channel_affine_float_qparams
+        native_norm nested norm_except_dim package per_channel_affine per_channel_affine_float_qparams
         per_channel_symmetric per_tensor_affine per_tensor_symmetric q_per_channel_axis q_per_channel_scales
         q_per_channel_zero_points q_scale q_zero_point qint32 qint8 qscheme quantization quantize_per_channel quantize_per_tensor
         quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell

@@ -21,6 +21,7 @@ RANDOM_RULE = ContextVar("random_rule", default=None)  # why random numbers may 
 
 flags = {"special": 0, "random_rules": 0}  # the namespace of generated op functions shares this dict's entry: see ops/generate.py
 listeners = []  # called when `special` changes
+slow = [0]  # how many threads translate or must not run compiled code: a compiled function looks closer only then
 
 
 class Special:

@@ -1,4 +1,4 @@
-"""Pytrees: nested tuples, named tuples, lists and dicts, flattened to a list of leaves and rebuilt."""
+"""Pytrees: nested tuples, named tuples, lists and dicts, flattened to a list of leaves and rebuilt; `pytree_paths` names the places of leaves."""
 from collections import OrderedDict, defaultdict, deque
 
 
@@ -104,3 +104,85 @@ def tree_map(function, tree, *rest, is_leaf=None):
 def tree_leaves(tree, is_leaf=None):
     """The leaves in order."""
     return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_iter(tree, is_leaf=None):
+    """An iterator over the leaves in order."""
+    return iter(tree_leaves(tree, is_leaf))
+
+
+def tree_structure(tree, is_leaf=None):
+    """The spec of a tree."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_is_leaf(tree, is_leaf=None):
+    """Whether a value is a leaf: of no type that is taken apart."""
+    return is_leaf is not None and is_leaf(tree) or children_of(tree)[0] is None
+
+
+def tree_map_(function, tree, *rest, is_leaf=None):
+    """Call `function` on every leaf, for what it does to them; returns the tree itself."""
+    leaves, _ = tree_flatten(tree, is_leaf)
+    for values in zip(leaves, *(tree_leaves(other, is_leaf) for other in rest)):
+        function(*values)
+    return tree
+
+
+def chosen(kinds):
+    """Whether a leaf is of the types, or satisfies the predicate, that a `_only` function was given."""
+    if isinstance(kinds, (type, tuple)) or hasattr(kinds, "__args__"):
+        return lambda leaf: isinstance(leaf, kinds)
+    return kinds
+
+
+def tree_map_only(kinds, function, tree, is_leaf=None):
+    """`tree_map` over the leaves of the type (or types, or with the property) `kinds`; the others stay.
+
+    >>> from rushlight.core.pytree import tree_map_only
+    >>> tree_map_only(int, lambda x: x + 1, {"a": 1, "b": [2, "x"]})
+    {'a': 2, 'b': [3, 'x']}
+    """
+    wanted = chosen(kinds)
+    return tree_map(lambda leaf: function(leaf) if wanted(leaf) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_map_only_(kinds, function, tree, is_leaf=None):
+    """`tree_map_` over the leaves of the type (or types, or with the property) `kinds`."""
+    wanted = chosen(kinds)
+    return tree_map_(lambda leaf: function(leaf) if wanted(leaf) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_all(predicate, tree, is_leaf=None):
+    """Whether the predicate holds for every leaf."""
+    return all(map(predicate, tree_leaves(tree, is_leaf)))
+
+
+def tree_any(predicate, tree, is_leaf=None):
+    """Whether the predicate holds for some leaf."""
+    return any(map(predicate, tree_leaves(tree, is_leaf)))
+
+
+def tree_all_only(kinds, predicate, tree, is_leaf=None):
+    """Whether the predicate holds for every leaf of the types `kinds`."""
+    return all(map(predicate, filter(chosen(kinds), tree_leaves(tree, is_leaf))))
+
+
+def tree_any_only(kinds, predicate, tree, is_leaf=None):
+    """Whether the predicate holds for some leaf of the types `kinds`."""
+    return any(map(predicate, filter(chosen(kinds), tree_leaves(tree, is_leaf))))
+
+
+def is_namedtuple(value):
+    """Whether a value, or a class, is a named tuple."""
+    return is_namedtuple_class(value if isinstance(value, type) else type(value))
+
+
+def is_namedtuple_instance(value):
+    """Whether a value is a named tuple."""
+    return is_namedtuple_class(type(value))
+
+
+def is_namedtuple_class(kind):
+    """Whether a class was made by collections.namedtuple or typing.NamedTuple."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple)

@@ -59,6 +59,9 @@ def general(op, values, out=None):
         own = getattr(override, "__dispatch__", None)
         if own is not None:
             return own(op, bound, out)
+    if modes.flags["special"] and overriding.MODES.get():
+        return overriding.call_mode(op, bound, out)
+    if override is not None:
         if not overriding.disabled.get():
             return overriding.call(override, op, bound, out)
     if modes.flags["special"]:
