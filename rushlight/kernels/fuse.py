@@ -31,6 +31,7 @@ from .sizes import same, typical
 
 HEAVY = 16  # from this cost on, a value is rather stored than computed twice
 MANY = 3  # arrays of its size from which on a value is rather stored than read again through them
+REPEATS = 4  # turns of an outer loop from which on what does not change there is rather stored
 INLINE = 80  # nodes of one inlined expression
 SCRATCH = 1 << 15  # elements of a row that may be kept
 
@@ -71,6 +72,8 @@ class Planner:
         self.groups: list[Group | External] = []
         self.home: dict[Array, int] = {}  # index into groups
         self._reads: dict[Array, frozenset] = {}
+        self.users: dict[Array, set] = {}  # the units that compute with a value
+        self.weights: dict[Array, int] = {}  # what an element costs, beyond what is stored
 
     def mark(self) -> None:
         """Decide what is computed as a unit."""
@@ -88,7 +91,7 @@ class Planner:
             if isinstance(array, Take):
                 self.require(strided(array.args[0]).buffer)
         sizes: dict[Array, int] = {}
-        users: dict[Array, set] = {}
+        users, weights = self.users, self.weights
         for array in self.order:
             if array in self.scheduled:
                 sizes[array] = 1
@@ -99,7 +102,6 @@ class Planner:
                     sizes[array] = 1
         # Values used by several units are units themselves where computing or reading them twice costs more than storing them;
         # the store is dropped again if all users end up in their group.
-        weights: dict[Array, int] = {}
         reads: dict[Array, dict[Any, int]] = {}  # what a value is made of, with its size
         for array in reversed(self.order):
             mine = {array} if array in self.scheduled else users.get(array, set())
@@ -116,6 +118,33 @@ class Planner:
             if (isinstance(array, Point) and array not in self.scheduled and len(users.get(array, ())) > 1 and size > 1
                     and (weights[array] >= HEAVY or len(mine) >= MANY and sum(2 * n >= size for n in mine.values()) >= MANY)):
                 self.scheduled[array] = None
+        for array in self.order:
+            if array in self.scheduled and isinstance(array, (Point, Reduce)):
+                self.store_repeated(array)
+
+    def store_repeated(self, unit: Array) -> None:
+        """Let what a unit would compute anew in each turn of an outer loop be a unit, as tanh(h[j]) is in sum over j of w[i, j] tanh(h[j])."""
+        reduced = unit.dims if isinstance(unit, Reduce) else ()
+        space = space_of(unit)
+        total = math.prod(map(typical, space))
+        index = tuple(variable(i, n) for i, n in enumerate(space))
+        loops = [(f"i{i}", typical(space[i])) for i in sorted(range(len(space)), key=lambda i: (i in reduced, i))]
+        stack = [(unit.args[0], index)] if isinstance(unit, Reduce) else steps(unit, index)
+        seen: set = set()
+        while stack:
+            key = stack.pop()
+            node, where = key
+            if key in seen or node in self.scheduled or merges(node):
+                continue
+            seen.add(key)
+            if isinstance(node, Point) and typical(node.size) * REPEATS <= total:
+                used = {var for affine in where for var, _ in affine.terms}
+                last = max((at for at, (var, _) in enumerate(loops) if var in used), default=-1)
+                turns, size = math.prod(n for _, n in loops[:last + 1]), typical(node.size)
+                if turns >= REPEATS * size and self.weights[node] * (turns - size) >= total:
+                    self.scheduled[node] = None
+                    continue
+            stack.extend(steps(node, where))
 
     def require(self, array: Array) -> None:
         if isinstance(array, Array) and not isinstance(array, Source):
@@ -165,7 +194,7 @@ class Planner:
 
     def join(self, array: Array) -> int:
         """The group for a unit: the latest that fits and comes no earlier than what the unit reads, or a new one."""
-        space = array.args[0].shape if isinstance(array, Reduce) else array.shape
+        space = space_of(array)
         found: dict[Array, set] = {}
         index = tuple(variable(i, n) for i, n in enumerate(space))
         self.references(array, index, found)
@@ -201,7 +230,7 @@ class Planner:
                 return False
             if group.reduced is None and not reduced:
                 return False
-        elif unit_index(array, group) is None:
+        elif unit_index(array, group) is None or self.better_apart(array, group):
             return False
         if not reads:
             return True
@@ -215,6 +244,12 @@ class Planner:
             return all(self.home[node] != number or places == {result_index(node, group)} for node, places in found.items())
         finally:
             group.reduced = before
+
+    def better_apart(self, array: Array, group: Group) -> bool:
+        """Whether a dear value of each row is computed faster by a loop of its own, in vectors, than one at a time between the rows."""
+        if not group.reduced or self.weights[array] < HEAVY or typical(array.size) < REPEATS or match(array.shape, group.variables()) is not None:
+            return False
+        return all(isinstance(user, External) or match(space_of(user), group.variables()) is None for user in self.users.get(array, ()) if user is not array)
 
     def inputs(self, array: Array) -> frozenset:
         """Buffers and units that a unit reads."""
@@ -235,6 +270,11 @@ class Planner:
                 stack.extend(node.args)
         found = self._reads[array] = frozenset(result)
         return found
+
+
+def space_of(unit: Array) -> tuple[int, ...]:
+    """What a unit's loops go over."""
+    return unit.args[0].shape if isinstance(unit, Reduce) else unit.shape
 
 
 def merges(array: Array) -> bool:

@@ -24,6 +24,7 @@ DEPTH = 256  # of K that one pass of the microkernel goes over
 SKINNY = 8  # rows of A up to which a tile is as wide as the registers allow
 WIDEST = 16  # vectors of such a tile
 AHEAD = 16  # rows of B that are asked for before they are used
+NEAR = 1 << 15  # bytes of B that are in the nearest cache before the second tile asks for them
 WHOLE_ROWS = 1024  # columns up to which a task may have all of them, for what follows row by row
 PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
@@ -131,8 +132,10 @@ class Product:
             strides["b_step"] = self.b.first
         return {name: stride for name, stride in strides.items() if is_open(stride)}
 
-    def micro(self, rows: int, columns: int | None) -> str:
+    def micro(self, rows: int, columns: int | None, adds: bool = True) -> str:
         """void f(ptr a, ptr b, ptr c, i64 depth, i1 add, i64 row, ...): a tile of `rows` x `columns`, stored or added to.
+
+        Without `adds` it is always stored, and there is no `add`.
 
         Over packed panels one tile serves every product of the module: only the distance of C's rows is an argument.
         Open strides are arguments too, and the number of columns where `columns` is None.
@@ -141,15 +144,17 @@ class Product:
         steps = {"a_row": self.a.first, "a_step": self.a.second, "b_step": self.b.first} | dict.fromkeys(numbers, "x")
         left = "" if shape.pack_a else f"_a{steps['a_row']}_{steps['a_step']}"
         right = "" if shape.pack_b else f"_b{steps['b_step']}"
+        asks = not shape.pack_b and rows <= 2 * SKINNY and (is_open(shape.k) or is_open(self.b.first) or shape.k * self.b.first * self.size > NEAR)
+        right += "_asks" * asks + "_stores" * (not adds)
         name = f"tile_{self.packed}_{rows}_{columns or 'x'}_{shape.rows}x{shape.width}{left}{right}".replace("-", "m")
         if name in self.module.functions:
             return name
         more = [*numbers, *(["columns"] if columns is None else [])]
-        f = self.module.function(name, "void", [("a", POINTER), ("b", POINTER), ("c", POINTER), ("depth", I64), ("add", Type("i1")),
+        f = self.module.function(name, "void", [("a", POINTER), ("b", POINTER), ("c", POINTER), ("depth", I64), *[("add", Type("i1"))] * adds,
                                                 ("row", I64), *[(what, I64) for what in more]],
                                  "noinline nounwind", "internal", {"a": "noalias readonly", "b": "noalias readonly", "c": "noalias"})
-        a, b, c, depth, add, row = f.parameters[:6]
-        given = dict(zip(more, f.parameters[6:]))
+        a, b, c, depth, *add, row = f.parameters[:5 + adds]
+        given = dict(zip(more, f.parameters[5 + adds:]))
         vector, scalar = Type(self.element, shape.lanes), Type(self.packed)
         vectors = shape.vectors if columns is None else -(-columns // shape.lanes)
         a_row, a_step = (1, shape.rows) if shape.pack_a else (given.get("a_row", self.a.first), given.get("a_step", self.a.second))
@@ -175,7 +180,7 @@ class Product:
                 accumulators[i, j] = Value(f, f"%s{i}.{j}", vector)
         row_base = f.address(b, k * b_step, self.element)
         columns_of_b = []
-        for j in range(vectors if not shape.pack_b and rows <= 2 * SKINNY else 0):
+        for j in range(vectors if asks else 0):
             # Rows of B are far apart: the processor does not foresee them, and a low tile waits for nothing else.
             f.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
             later = f.emit(POINTER, f"getelementptr {self.element}, {b}, {(k + AHEAD) * b_step + j * shape.lanes}")
@@ -199,13 +204,14 @@ class Product:
         f.branch_if(more, *labels)
         f.block(labels[1])
         # One mask says whether the tile is added to what is there: no second copy of the stores.
-        adding = f.splat(add, shape.lanes)
+        adding = f.splat(add[0], shape.lanes) if adds else None
         for i in range(rows):
             line = f.address(c, row * i, self.element) if i else c
             for j in range(vectors):
                 pointer = f.address(line, f.i64(j * shape.lanes), self.element)
-                mask = adding if masks[j] is None else adding & masks[j]
-                value = Value(f, f"%t{i}.{j}", vector) + self.masked_load(f, vector, pointer, mask)
+                value = Value(f, f"%t{i}.{j}", vector)
+                if adding is not None:
+                    value = value + self.masked_load(f, vector, pointer, adding if masks[j] is None else adding & masks[j])
                 if masks[j] is None:
                     f.store(value, pointer, self.size)
                 else:
@@ -403,7 +409,7 @@ class Product:
 
             def block(low: Value) -> None:
                 length = f.i64(depth) if one_pass else (f.i64(shape.k) - low).below(depth)
-                add = low > 0
+                add = [] if one_pass else [low > 0]
 
                 def column(j: Value) -> None:
                     if shape.pack_b:
@@ -417,7 +423,7 @@ class Product:
                         else:
                             side = f.address(a_base, low * self.a.second + i * (shape.rows * self.a.first), self.element)
                         target = f.address(c_base, i * (shape.rows * self.c.first) + j * shape.width, self.element)
-                        self.call_tile(f, i, j, [side, panel, target, length, add])
+                        self.call_tile(f, i, j, [side, panel, target, length, *add])
 
                     f.loop(first_row, last_row, 1, tile)
 
@@ -442,8 +448,8 @@ class Product:
             f.loop(low, high, 1, lambda row: f.call(function, None, buffers, row * blocks + column_number, row * blocks + column_number + 1))
 
     def call_tile(self, f: Function, i: Value, j: Value, args: list[Value]) -> None:
-        """Call the microkernel for a whole tile, or the one for the last row or column of tiles."""
-        shape = self.shape
+        """Call the microkernel for a whole tile, or the one for the last row or column of tiles: `args` up to `add`, if it adds."""
+        shape, adds = self.shape, len(args) == 5
         args = [*args, f.i64(self.c.first), *map(f.i64, self.open_numbers().values())]
         last_rows, last_columns = shape.m % shape.rows, shape.n % shape.width
 
@@ -451,19 +457,19 @@ class Product:
             if is_open(last_columns):
                 left = f.i64(shape.n) - j * shape.width
                 if rows < shape.rows:  # the last rows: one microkernel less of each height, for a mask
-                    f.call(self.micro(rows, None), None, *args, left)
+                    f.call(self.micro(rows, None, adds), None, *args, left)
                     return
                 f.either(left < shape.width,
-                            lambda: f.call(self.micro(rows, None), None, *args, left),
-                            lambda: f.call(self.micro(rows, shape.width), None, *args))
+                            lambda: f.call(self.micro(rows, None, adds), None, *args, left),
+                            lambda: f.call(self.micro(rows, shape.width, adds), None, *args))
             elif not last_columns:
-                f.call(self.micro(rows, shape.width), None, *args)
+                f.call(self.micro(rows, shape.width, adds), None, *args)
             elif not is_open(shape.n) and shape.n < shape.width:
-                f.call(self.micro(rows, last_columns), None, *args)
+                f.call(self.micro(rows, last_columns, adds), None, *args)
             else:
                 f.either(j < shape.column_tiles - 1,
-                            lambda: f.call(self.micro(rows, shape.width), None, *args),
-                            lambda: f.call(self.micro(rows, last_columns), None, *args))
+                            lambda: f.call(self.micro(rows, shape.width, adds), None, *args),
+                            lambda: f.call(self.micro(rows, last_columns, adds), None, *args))
 
         if is_open(last_rows):
             f.either(i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: self.some_rows(f, i, args, by_columns))

@@ -118,3 +118,31 @@ def test_a_row_stores_last_what_it_stores_once():
     total = make.reduce("sum", make.point("mul", x, make.unsqueeze(b, 1)), 1)
     (kernel,) = kernels(make, total, make.point("add", b, total))
     assert [bool(stage.stores) for stage in kernel.stages] == [False, True]
+
+
+def layer(make, x, n, name):
+    """tanh(w x), w of n rows."""
+    weight = source(make, n, x.shape[0], name=name)
+    return make.float_point("tanh", RULES["sum"](make, make.point("mul", weight, x), 1))
+
+
+def test_what_every_row_would_compute_anew_is_stored():
+    make = Maker()
+    hidden = layer(make, source(make, 16), 64, "w0")
+    made = kernels(make, layer(make, hidden, 32, "w1"))
+    # The sums of each layer, and then tanh of all of them in vectors: neither between rows nor at each product.
+    assert [[bool(stage.folds) for stage in kernel.stages if stage.folds or stage.stores] for kernel in made] == [[True, False], [False]] * 2
+    assert ["tanh" in kernel.python() for kernel in made] == [False, True] * 2
+
+
+def test_a_dear_value_of_a_row_that_the_row_needs_stays_in_it():
+    make = Maker()
+    x = source(make, 64, 32)
+    total = RULES["logsumexp"](make, x, 1, keepdim=True) if "logsumexp" in RULES else make.float_point("log", RULES["sum"](make, x, 1, keepdim=True))
+    assert len(fuse.plan([make.point("sub", x, total)]).groups) == 1
+
+
+def test_cheap_values_of_few_rows_are_computed_anew():
+    make = Maker()
+    x, weight = source(make, 16), source(make, 2, 16, name="w")
+    assert len(kernels(make, RULES["sum"](make, make.point("mul", weight, make.point("add", x, 1.0)), 1))) == 1
