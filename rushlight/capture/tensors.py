@@ -127,6 +127,7 @@ class Tensors(Calls):
         self.spent: dict[int, Tensor] = {}  # stand-ins of tensors whose history a backward pass has freed
         self.outer: dict[int, Tensor] = {}  # by identity: what the stand-ins of inputs with a history are made of
         self.snapshots: dict[tuple, Any] = {}  # of optimizers
+        self.unless: Any = None  # whether the optimizer step in hand is to leave everything as it was (training.py)
         self.apart: list[tuple] = []  # inputs that are different tensors
         self.strided: list[tuple] = []  # (source, strides) of inputs of varying sizes that are not contiguous
         self.last_placeholder: Node | None = None

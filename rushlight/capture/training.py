@@ -12,9 +12,10 @@ from ..autograd.engine import reachable
 from ..autograd.recorded import gradients, leaf_gradients
 from ..core import modes
 from ..nn.module import Module
-from ..ops import zeros_like
+from ..ops import where, zeros_like
 from ..optim.arithmetic import TENSORS
 from ..optim.blocks import fits
+from ..optim import grad_scaler
 from ..optim.lbfgs import LBFGS
 from ..optim.optimizer import Optimizer, evaluate
 from ..optim.pointwise import PointwiseOptimizer, apply_rule
@@ -419,8 +420,9 @@ def optimizer_step(self: Any, args: tuple, kwargs: dict) -> Any:
     optimizer = self.value(args[0])
     if not optimizer._traceable:
         raise Break("Optimizer step", f"the rule of {type(optimizer).__name__} depends on the step")
+    unless, self.unless = self.unless, None
     if len(args) > 1 or kwargs or not plain(optimizer) or not guarded(self, optimizer, False):
-        return self.follow(recorded_step, args, kwargs)
+        return followed_step(self, args, kwargs, unless)
     name = self.source_of(optimizer).name
     ready = []
     for at, group in enumerate(optimizer.param_groups):
@@ -429,18 +431,55 @@ def optimizer_step(self: Any, args: tuple, kwargs: dict) -> Any:
             ready.append((at, param, traced, self.value(self.tensor_attribute(traced, "grad"))))
     ready = [item for item in ready if item[3] is not None]
     if not make_state(optimizer, ready) or not guarded(self, optimizer, True):
-        return self.follow(recorded_step, args, kwargs)
+        return followed_step(self, args, kwargs, unless)
     groups = self.value(self.getattr(optimizer, "param_groups"))
     if not all(fits(optimizer.state[raw].get(key), raw) for at, raw, _, _ in ready
                for key in optimizer._layout(optimizer.param_groups[at]).slots):
         raise Break("Optimizer step", "state of another shape or dtype than its parameter, for which the step raises")
     with modes.no_grad():
-        for number, (at, raw, param, grad) in enumerate(ready):
+        states = []
+        for number, (at, raw, _, _) in enumerate(ready):
             layout = optimizer._layout(optimizer.param_groups[at])
             held = optimizer.state[raw] if layout.names else {}
-            state = {key: state_tensor(self, held[key], f"{name}.state[{number}].{key}") for key in layout.names}
+            states.append({key: state_tensor(self, held[key], f"{name}.state[{number}].{key}") for key in layout.names})
+        written = [] if unless is None else [tensor for (_, _, param, _), state in zip(ready, states) for tensor in (param, *state.values())]
+        before = [self.call_op(Tensor.clone, (tensor,), {}) for tensor in written]
+        for (at, _, param, grad), state in zip(ready, states):
+            layout = optimizer._layout(optimizer.param_groups[at])
             self.follow(apply_rule, (optimizer, self.value(self.getitem(groups, at)), param, grad, state, layout, TENSORS), {})
+        for tensor, kept in zip(written, before):
+            self.call_op(Tensor.copy_, (tensor, self.call_op(where, (unless, kept, tensor), {})), {})
     return None
+
+
+def followed_step(self: Any, args: tuple, kwargs: dict, unless: Any) -> Any:
+    """A step by the optimizer's own Python."""
+    if unless is not None:
+        raise Break("Optimizer step", "a step that may be skipped")
+    return self.follow(recorded_step, args, kwargs)
+
+
+def step_unless(self: Any, args: tuple, kwargs: dict) -> Any:
+    """A scaler's step: computed in any case, and kept unless a gradient was not finite."""
+    found, optimizer, *rest = (self.value(arg) for arg in args)
+    hooked = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    if type(found) is not Traced or not isinstance(optimizer, PointwiseOptimizer) or hooked or rest or kwargs:
+        raise Break("Optimizer step", "a step that may be skipped")
+    with modes.no_grad():
+        self.unless = self.call_op(Tensor.ne, (found, 0), {})
+    try:
+        return self.call(self.getattr(optimizer, "step"), (), {})
+    finally:
+        self.unless = None
+
+
+def scaler_tensors(self: Any, args: tuple, kwargs: dict) -> None:
+    """A scaler's tensors are made before the trace, so that one translation serves every step."""
+    scaler = self.value(args[0])
+    if self.source_of(scaler) is not None and not self.attributes.get(id(scaler), (None, ()))[1]:
+        grad_scaler.make_tensors(scaler)
+    else:
+        self.follow(grad_scaler.make_tensors, args, kwargs)
 
 
 def searched_step(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -481,4 +520,7 @@ def make_state(optimizer: Any, ready: list) -> bool:
 
 TRAINING = {Tensor.backward: tensor_backward, api.backward: function_backward, api.grad: function_grad, Optimizer.zero_grad: optimizer_zero_grad,
             Module.zero_grad: module_zero_grad, PointwiseOptimizer.__dict__["step"]: optimizer_step,
+            grad_scaler.step_unless: step_unless, grad_scaler.make_tensors: scaler_tensors,
+            grad_scaler.unscale: lambda self, args, kwargs: self.follow(grad_scaler.unscale_by_ops, args, kwargs),
+            grad_scaler.update_scale: lambda self, args, kwargs: self.follow(grad_scaler.update_scale_by_ops, args, kwargs),
             LBFGS.__dict__["step"]: searched_step, Tensor.register_hook: tensor_register_hook, Tensor.retain_grad: tensor_retain_grad}

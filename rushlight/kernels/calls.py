@@ -12,6 +12,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ class Called:
 
     def __init__(self, function: Callable, args: tuple, kwargs: dict, recorded: bool, copies: bool):
         self.function, self.args, self.kwargs, self.recorded, self.copies = function, args, kwargs, recorded, copies
+        self.half = modes.AUTOCAST.get()
         self.left = threading.local()  # `results`: arrays that wait to be stored; `history`: (inputs, outputs) for the backward
         self.backwards = 0  # passes over it in one run
 
@@ -74,7 +76,8 @@ class Called:
         before = modes.grad_enabled()
         modes.GRAD.set(self.recorded)
         try:
-            result = self.function(*filled(self.args, tensors), **filled(self.kwargs, tensors))
+            with modes.mode(modes.AUTOCAST, self.half) if self.half is not modes.AUTOCAST.get() else nullcontext():
+                result = self.function(*filled(self.args, tensors), **filled(self.kwargs, tensors))
         finally:
             modes.GRAD.set(before)
         parts = list(result) if isinstance(result, (tuple, list)) else [result]

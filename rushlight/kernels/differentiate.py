@@ -7,6 +7,7 @@ Read `differentiate` first.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from . import program, scalars
 from .arrays import Array, External, Given, Number, Pad, Point, Reduce, Reshape, Source, Take, View, contiguous
 from .launch import Direct
 from .make import Maker, Unsupported
-from .rules_primitive import CompiledOp, Note, OwnNote, Symbol, apply, bare, body
+from .rules_primitive import CompiledOp, Note, OwnNote, Symbol, apply, bare, body, cast, computed_in_half, deep_leaves, widened
 from .sharing import overlapping
 from .simplify import joined_products
 from .sized import chosen
@@ -46,16 +47,19 @@ def gradient(make: Maker, note: Note, name: str, grads: list[Symbol | None]) -> 
         return None
     if type(op) is CompiledOp:
         return rule(make, note, grads)
+    # As in eager mode: what computes in a half type has its gradient computed in float32 and rounded at the end (by `fitted`).
+    wide = op.family not in ("contraction", "view") and computed_in_half(op, note.bound) is not None
+    keep = partial(widened, make) if wide else lambda value: value
     values = []
     for want in op.wants[name]:
         if want == "g":
-            values.append(grads[0])
+            values.append(keep(grads[0]))
         elif want == "gs":
-            values.append(list(grads))
+            values.append(keep(list(grads)))
         elif want == "out":
-            values.append(note.outputs[0] if len(note.outputs) == 1 else note.outputs)
+            values.append(keep(note.outputs[0] if len(note.outputs) == 1 else note.outputs))
         elif want in note.bound:
-            values.append(note.bound[want])
+            values.append(keep(note.bound[want]))
         elif want.removesuffix("_shape") in note.bound:
             source = note.bound[want.removesuffix("_shape")]
             values.append([item.shape for item in source] if isinstance(source, (tuple, list)) else source.shape)
@@ -74,7 +78,7 @@ def fitted(make: Maker, g: Symbol, like: Array) -> Symbol:
             g = apply(make, "_sum_dims", g, dims, False)
         if not same(g.shape, like.shape):
             g = apply(make, "_view", g, like.shape)
-    return g if g.array.dtype == like.dtype else apply(make, "_cast", g, like._dtype)
+    return cast(make, g, like._dtype)
 
 
 class Gradients:
@@ -108,8 +112,14 @@ def derivatives(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: 
     notes = list(tape)
     needed = {id(symbol) for symbol in wanted}
     for note in notes:
-        if any(id(item) in needed for value in note.bound.values() for item in leaves(value)):
+        if any(id(item) in needed for value in note.bound.values() for item in deep_leaves(value)):
             needed.update(id(output) for output in note.outputs if output.array._dtype.is_floating_point)
+    with modes.mode(modes.AUTOCAST, None):  # a gradient has the dtype of its tensor
+        return summed(make, notes, needed, outputs, tangents, wanted)
+
+
+def summed(make: Maker, notes: list[Note], needed: set[int], outputs: list[Symbol], tangents: list[Symbol | None], wanted: list[Symbol]) -> list[Symbol | None]:
+    """The notes backwards, `needed` being what the gradients of `wanted` go through."""
     sums = Gradients(make)
     for output, tangent in zip(outputs, tangents):
         if id(output) in needed:
@@ -123,7 +133,7 @@ def derivatives(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: 
                 sums.add(symbol, g)
             continue
         for name, value in note.bound.items():
-            items = leaves(value)
+            items = deep_leaves(value)
             if not any(id(item) in needed for item in items):
                 continue
             if name not in note.op.grad:
@@ -141,12 +151,6 @@ def derivatives(make: Maker, tape: list[Note], outputs: list[Symbol], tangents: 
             else:
                 sums.add(value, result)
     return [sums.of(symbol) for symbol in wanted]
-
-
-def leaves(value: Any) -> list[Symbol]:
-    if type(value) is Symbol:
-        return [value]
-    return [item for item in value if type(item) is Symbol] if isinstance(value, (tuple, list)) else []
 
 
 # -- what is kept between the two programs ----------------------------------------------------------------------------
@@ -394,6 +398,13 @@ def descriptor(source: Source) -> tuple:
 def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[GraphNode, Any], examples: dict[GraphNode, Tensor],
                   name_of: Callable[[GraphNode], str | None]) -> Pair:
     """Both programs of a graph; raises Unsupported where any node cannot be lowered with its gradient."""
+    with modes.mode(modes.AUTOCAST, modes.AUTOCAST.get()):  # switched as the graph says
+        return differentiated(module, known, constants, examples, name_of)
+
+
+def differentiated(module: Any, known: dict[GraphNode, Any], constants: dict[GraphNode, Any], examples: dict[GraphNode, Tensor],
+                   name_of: Callable[[GraphNode], str | None]) -> Pair:
+    """As `differentiate`, in a mode that it may switch."""
     make, tape = Maker(), []
     env: dict[GraphNode, Any] = {}
     inputs: list[tuple[GraphNode, Symbol]] = []
@@ -415,6 +426,8 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
             env.setdefault(node, symbol)
         elif node in constants:
             env[node] = constants[node]  # a number, or a size
+        elif target_name(node.target) == "set_mode" and node.args[0] == "autocast":
+            modes.AUTOCAST.set(node.args[1])
         elif node.op.startswith("call") and target_name(node.target).endswith("_") and not target_name(node.target).endswith("__"):
             env[node] = written(make, node, env, examples)
         elif node.op != "output":
@@ -424,7 +437,9 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
             if name is None:
                 raise Unsupported(f"no rule for {node.target}")
             args, kwargs = map_nodes(node.args, env.__getitem__), map_nodes(node.kwargs, env.__getitem__)
-            env[node] = operation(make, name, args, kwargs)
+            found = env[node] = operation(make, name, args, kwargs)
+            if type(found) is Symbol and found.dtype is not traced_dtype(node, found.dtype):
+                raise Unsupported(f"{name} gives {found.dtype}, tracing {traced_dtype(node)}")
     result = graph.output_node().args[0]
     nodes = list(dict.fromkeys(graph.output_node().all_input_nodes))
     outputs = [env[node] for node in nodes]
@@ -437,6 +452,11 @@ def differentiate(module: Any, known: dict[GraphNode, Any], constants: dict[Grap
     tangents = [Symbol(make, make.intern(Source, f"g{i}", o.shape, o.array.dtype, contiguous(o.shape), 0)) for i, o in enumerate(outputs)]
     grads = backward(make, tape, outputs, [t if d else None for t, d in zip(tangents, differentiable)], wanted)
     return assembled(make, module, result, nodes, outputs, inputs, placeholders, constants, tangents, wanted, grads, differentiable)
+
+
+def traced_dtype(node: GraphNode, default: Any = None) -> Any:
+    """The dtype that tracing found for a node, if it is a tensor."""
+    return getattr(node.meta.get("val"), "_dtype", default)
 
 
 def required(node: GraphNode) -> bool:

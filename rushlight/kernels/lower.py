@@ -23,6 +23,7 @@ from . import (  # noqa: F401 (they enter rules)
     program,
     rules_contraction,
     rules_convolution,
+    rules_direct,
     rules_half,
     rules_losses,
     rules_nn,
@@ -39,7 +40,7 @@ from .known import Known, traced_shape
 from .launch import Direct
 from .make import Maker, Unsupported
 from .rules import RULES
-from .rules_primitive import composite_rule
+from .rules_primitive import composite_rule, rule_of
 from .runtime import IndexFault, Misfit
 from .sharing import overlapping, results, shares, writes_into_shared
 from .sized import chosen
@@ -105,9 +106,12 @@ class Lowering:
         self.measured = False  # whether a size was read off a tensor
         self.as_traced = True  # whether the examples have the sizes that the graph was traced with
         self.givens: list[Node] = []  # numbers among the arguments that programs take in
-        self.autocast = modes.AUTOCAST.get() is not None
         self.guessed = False  # whether the sizes of what the interpreter gives are guessed
-        feed = iter(examples)
+        with modes.mode(modes.AUTOCAST, modes.AUTOCAST.get()):  # switched as the graph says
+            self.sort(iter(examples))
+
+    def sort(self, feed: Any) -> None:
+        module, sizes = self.module, self.sizes
         for number, node in enumerate(self.graph.nodes):
             if node.op == "placeholder":
                 value = next(feed, None)
@@ -206,15 +210,13 @@ class Lowering:
                     default=0)
         name = op_name(node)
         if name is None and target_name(node.target) == "set_mode" and node.args[0] == "autocast":
-            self.autocast = node.args[1] is not None
-        if self.autocast and name is not None and name not in RULES:
-            name = None  # the ops that a composite is made of cast their operands, which rules do not
+            modes.AUTOCAST.set(node.args[1])
         if name is not None and target_name(node.target) not in RANDOM - {"dropout"}:
             try:
                 segment = self.segment(stage)
                 args = map_nodes(node.args, lambda i: self.read(i, segment, stage))
                 kwargs = map_nodes(node.kwargs, lambda i: self.read(i, segment, stage))
-                value = (RULES.get(name) or composite_rule(name))(segment.make, *args, **kwargs)
+                value = rule_of(name)(segment.make, *args, **kwargs)
                 self.agree(node, value)
                 segment.values[node] = value
                 self.native[node] = self.stage[node] = stage

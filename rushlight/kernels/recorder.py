@@ -13,6 +13,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..autograd.function import Function
 from ..autograd.recorded import gradients, leaf_gradients
+from ..core import modes
 from ..core.sampling import dropout_mask
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
@@ -21,10 +22,10 @@ from ..ops import empty_like
 from ..tensor import Tensor, wrap
 from .arrays import Array, Point, Reshape, Source, View, contiguous
 from .calls import Calls
-from .differentiate import NoGradient, backward, derivatives, operation
+from .differentiate import NoGradient, backward, derivatives, operation, traced_dtype
 from .make import Maker, Unsupported
 from .rules import RULES
-from .rules_primitive import Symbol, apply
+from .rules_primitive import Symbol, apply, cast
 from .sharing import shares, traced
 from .sizes import is_integer, typical
 
@@ -89,6 +90,10 @@ class Recorder:
         self.literals: dict[int, Symbol] = {}  # by identity: tensors among the graph's arguments
 
     def run(self, graph: Any) -> None:
+        with modes.mode(modes.AUTOCAST, modes.AUTOCAST.get()):
+            self.run_nodes(graph)
+
+    def run_nodes(self, graph: Any) -> None:
         self.targets = [node.args[0] for node in graph.nodes if node.args and type(node.args[0]) is GraphNode and (
             writes(node) is not None or node.target is operator.setitem)]
         for node in graph.nodes:
@@ -148,6 +153,9 @@ class Recorder:
             self.modes[args[0]] = args[1]
             self.make.tape = self.tape if self.modes["grad"] and not self.modes["inference"] else None
             return None
+        if name == "set_mode":
+            modes.AUTOCAST.set(args[1])  # for the rules; `run` sets it back
+            return None
         if node.target is leaf_gradients:
             return self.gradients(node, *args, **kwargs)
         if node.target is gradients:
@@ -163,6 +171,8 @@ class Recorder:
             if isinstance(value, Tensor):  # made of nothing but numbers, anew at each run
                 array = self.constant(value).array
                 value = Symbol(self.make, self.make.intern(Point, f"cast_{array.dtype}", (array,), array.shape, array.dtype))
+            if type(value) is Symbol and value.dtype is not traced_dtype(node, value.dtype):
+                raise Unsupported(f"the rule gives {value.dtype}, tracing {traced_dtype(node)}")
             for note in self.tape[noted:]:
                 self.makers[id(note)] = node
             return value
@@ -350,7 +360,7 @@ class Recorder:
         if name in ("copy", "fill", "zero"):
             value = 0 if name == "zero" else args[1]
             if type(value) is Symbol:
-                value = value if value.dtype is target.dtype else apply(self.make, "_cast", value, target.dtype)
+                value = cast(self.make, value, target.dtype)
             else:
                 value = Symbol(self.make, self.make.number(self.make.plain(value), target.array.dtype))
         elif name in FILLED:
@@ -359,7 +369,7 @@ class Recorder:
             noted = len(self.tape)
             try:
                 value = operation(self.make, name, args, kwargs)
-                value = value if value.dtype is target.dtype else apply(self.make, "_cast", value, target.dtype)
+                value = cast(self.make, value, target.dtype)
             except NO_RULE as reason:
                 del self.tape[noted:]
                 function = getattr(Tensor, name, None)

@@ -16,12 +16,8 @@ def product(make: Maker, a: Array, b: Array) -> Array:
         raise Unsupported(f"a product of {a.dtype} and {b.dtype}")
     if a.shape[-1] != b.shape[-2]:
         raise Unsupported("inner sizes differ")
-    if a.dtype == "bfloat16" and matmul_half.usable() and a.shape[-2] > 1 and b.shape[-1] > 1 and a.size * b.shape[-1] > 1 << 15:
-        joint = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        operands = [make.expand(a, (*joint, *a.shape[-2:])), make.expand(b, (*joint, *b.shape[-2:]))]
-        return make.cast(make.external("matmul_bfloat16", operands, (*joint, a.shape[-2], b.shape[-1]), "float32"), "bfloat16")
-    if a.dtype in ("float16", "bfloat16"):
-        return make.cast(product(make, make.cast(a, "float32"), make.cast(b, "float32")), a.dtype)
+    if a.dtype in HALF:
+        return make.cast(wide_product(make, a, b), a.dtype)
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if math.prod(batch) > 1 and b.ndim == 2:
@@ -36,6 +32,16 @@ def product(make: Maker, a: Array, b: Array) -> Array:
     return make.external("matmul", [make.expand(a, (*batch, m, k)), make.expand(b, (*batch, k, n))], (*batch, m, n), a.dtype)
 
 
+def wide_product(make: Maker, a: Array, b: Array) -> Array:
+    """A product of half types before it is rounded, in float32."""
+    if a.dtype == "bfloat16" and matmul_half.usable() and a.shape[-2] > 1 and b.shape[-1] > 1 and a.size * b.shape[-1] > 1 << 15:
+        joint = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        operands = [make.expand(a, (*joint, *a.shape[-2:])), make.expand(b, (*joint, *b.shape[-2:]))]
+        return make.external("matmul_bfloat16", operands, (*joint, a.shape[-2], b.shape[-1]), "float32")
+    return product(make, make.cast(a, "float32"), make.cast(b, "float32"))
+
+
+HALF = ("float16", "bfloat16")
 NARROW, DEEP, PIECES = 64 * 64, 1 << 13, 16
 
 
@@ -88,6 +94,9 @@ def matmul(make: Maker, input: Array, other: Array, *, out: None = None) -> Arra
 def linear(make: Maker, input: Array, weight: Array, bias: Any = None) -> Array:
     if weight.ndim != 2:
         raise Unsupported("a weight that is no matrix")
+    if bias is not None and input.dtype == weight.dtype == bias.dtype and input.dtype in HALF and input.ndim > 1 and input.shape[-1] == weight.shape[1]:
+        total = wide_product(make, input, transposed(make, weight))
+        return make.cast(make.point("add", total, make.cast(bias, "float32")), input.dtype)  # rounded once
     result = matmul(make, input, transposed(make, weight))
     return result if bias is None else make.point("add", result, bias)
 

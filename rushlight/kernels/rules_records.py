@@ -30,7 +30,7 @@ RULES["rad2deg"] = lambda make, input: make.float_point("mul", floating(make, in
 
 
 @rule("_cast")
-def cast(make: Maker, input: Array, dtype: Any) -> Array:
+def cast(make: Maker, input: Array, dtype: Any, source: Any = None) -> Array:
     if not isinstance(dtype, dtypes.dtype):
         raise Unsupported("a cast to no dtype")
     return make.cast(input, dtype.name)

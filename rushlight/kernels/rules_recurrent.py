@@ -9,10 +9,11 @@ from typing import Any
 from ..core import modes
 from ..ops.recurrent import recurrent_layer
 from .arrays import Array, Number, Point, strided
-from .make import Maker, Unsupported
+from .make import Maker
 from .recurrent import gradients, kept
 from .rules_contraction import product, transposed
-from .rules_primitive import DIRECT, CompiledOp, Note, Symbol, apply, body, linear_direct
+from .rules_direct import linear_direct
+from .rules_primitive import DIRECT, CompiledOp, Note, Symbol, apply, body
 
 
 def rows_stored(make: Maker, array: Array) -> Array:
@@ -33,11 +34,9 @@ def part(make: Maker, flat: Array, place: tuple) -> Array:
 
 def recurrent_direct(make: Maker, mode: str, input: Any, state: tuple, weight_ih: Any, weight_hh: Any, bias_ih: Any = None, bias_hh: Any = None,
                      weight_hr: Any = None, batch_sizes: Any = None, reverse: bool = False) -> tuple:
-    if modes.AUTOCAST.get() is not None:
-        raise Unsupported("a recurrent layer under autocast")
     given = [input, *state, weight_ih, weight_hh, *[bias for bias in (bias_ih, bias_hh) if bias is not None]]
     dtype = weight_hh.array.dtype
-    if weight_hr is not None or batch_sizes is not None or dtype not in ("float32", "float64") or any(
+    if modes.AUTOCAST.get() is not None or weight_hr is not None or batch_sizes is not None or dtype not in ("float32", "float64") or any(
             type(item) is not Symbol or item.array.dtype != dtype for item in given) or input.ndim != 3 or type(weight_hh.shape[0]) is not int:
         return body(make, recurrent_layer)(mode, input, state, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, batch_sizes, reverse)
     projected = linear_direct(make, input, weight_ih)

@@ -74,7 +74,7 @@ NAMES = {
         "selecting": "_index_add _index_copy _index_fill _index_fill_tensor _index_select _masked_fill _masked_fill_tensor _masked_scatter _masked_select "
             "_put _take argwhere index_add index_copy index_fill index_reduce index_select index_select_backward masked_fill masked_fill_ "
             "masked_place masked_scatter masked_scatter_ masked_select masked_source nonzero nonzero_static put source_part take take_along_dim "
-            "take_backward unravel_index",
+            "take_backward unravel_index where_method",
         "softmax": "_log_softmax _softmax gumbel_softmax log_softmax log_softmax_backward softmax softmax_backward softmin",
         "solvers": "_linalg_inv _linalg_solve _linalg_solve_triangular _take_rows cholesky_inverse cholesky_solve inverse linalg_inv linalg_inv_ex "
             "linalg_lu_solve linalg_solve linalg_solve_ex linalg_solve_triangular lu_solve summed_to triangle_grad triangular_solve",

@@ -559,6 +559,7 @@ def unravel_index(indices, shape):
     return tuple(wrap(np.asarray(part)) for part in parts)
 
 
+@composite("")
 def where_method(self, condition, other):
     """self where the condition holds, else other."""
     return where(condition, self, other)

@@ -202,4 +202,7 @@ def test_autocast_counts(outside, history):
 
     with torch.set_grad_enabled(history), torch.autocast("cpu", enabled=outside):
         run = (lambda x: layer(x)[0]) if outside else inside
-        assert torch.equal(torch.compile(run)(x), run(x))
+        found, expected = torch.compile(run)(x), run(x)
+    full = layer(x)[0]
+    assert (full - expected).abs().max() > 1e-4  # so much does the rounding change here
+    assert (found - expected).abs().max() < 1e-5
