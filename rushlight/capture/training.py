@@ -13,9 +13,9 @@ from ..autograd.recorded import gradients, leaf_gradients
 from ..core import modes
 from ..nn.module import Module
 from ..ops import where, zeros_like
+from ..optim import grad_scaler
 from ..optim.arithmetic import TENSORS
 from ..optim.blocks import fits
-from ..optim import grad_scaler
 from ..optim.lbfgs import LBFGS
 from ..optim.optimizer import Optimizer, evaluate
 from ..optim.pointwise import PointwiseOptimizer, apply_rule
