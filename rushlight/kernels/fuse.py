@@ -468,7 +468,7 @@ def collapse(kernel: Kernel, apart: bool = False) -> Kernel:
 
 
 def choose_vector(kernel: Kernel) -> Kernel:
-    """Lanes go over the variable along which most accesses are contiguous; stores count double."""
+    """Lanes go over the variable along which most accesses are contiguous; stores count double, and so does what is scattered."""
     inner = next((stage.loops for stage in kernel.stages if stage.loops), ())
     candidates = dict(kernel.rows)
     if inner:
@@ -484,7 +484,7 @@ def choose_vector(kernel: Kernel) -> Kernel:
         weighted = [(index, weight) for index, weight in weighted if within & {var for var, _ in index.terms}] or weighted
     for index, weight in weighted:
         for var, coefficient in index.terms:
-            score[var] += weight if same(coefficient, 1) else -weight
+            score[var] += weight if same(coefficient, 1) else -2 * weight
     for var, n in candidates.items():
         score[var] -= 3.0 if type(n) is int and n < 8 else 0.0
     order = list(candidates)

@@ -26,6 +26,7 @@ WIDEST = 16  # vectors of such a tile
 AHEAD = 16  # rows of B that are asked for before they are used
 NEAR = 1 << 15  # bytes of B that are in the nearest cache before the second tile asks for them
 WHOLE_ROWS = 1024  # columns up to which a task may have all of them, for what follows row by row
+TINY = 1 << 13  # elements of a result that is made in one piece
 PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
 
@@ -92,7 +93,8 @@ def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: in
     row_tiles, column_tiles = -(-m // rows), -(-n // width)
     row_block = min(row_tiles, max(1, 168 // rows))
     column_block = min(column_tiles, max(1, 512 // width))
-    while batch * -(-row_tiles // row_block) * -(-column_tiles // column_block) < 8 and (row_block > 1 or column_block > 1):
+    alone = m * n <= TINY and batch * m * n * k < PARALLEL_WORK  # one thread does it, and what follows finds all of it in the nearest cache
+    while not alone and batch * -(-row_tiles // row_block) * -(-column_tiles // column_block) < 8 and (row_block > 1 or column_block > 1):
         if row_block * rows >= column_block * width and row_block > 1 or column_block == 1:
             row_block = -(-row_block // 2)
         else:

@@ -6,7 +6,7 @@ from rushlight.kernels import llvm, work
 from rushlight.kernels.arrays import External, Point, Reshape, Source, contiguous
 from rushlight.kernels.make import Maker
 from rushlight.kernels.rules_contraction import product
-from rushlight.kernels.simplify import flattened, joined_products
+from rushlight.kernels.simplify import flattened, joined_products, turned
 
 from .test_runtime import RNG, compiled
 
@@ -67,3 +67,45 @@ def test_what_others_need_stays_as_it_is():
     outputs = [make.reduce("sum", merged, 1), make.reduce("sum", value, 2)]
     assert flattened(outputs) is outputs
     assert isinstance(merged, Reshape) and isinstance(value, Point) and isinstance(value.args[0].args[0], External)
+
+
+def layers(make, x, weights, biases):
+    """relu(relu(x w0' + b0) w1' + b1) ..., each weight as it lies in a layer."""
+    for weight, bias in zip(weights, biases):
+        x = make.point("relu", make.point("add", product(make, x, make.permute(weight, [1, 0])), bias))
+    return x
+
+
+@pytest.mark.parametrize("batch", [16, 48])
+@pytest.mark.parametrize("head", [1, 5])
+def test_layers_of_a_small_net_follow_one_another_transposed(batch, head):
+    widths = (24, 40, 33, head)
+    shapes = [(batch, widths[0]), *zip(widths[1:], widths), *[(n,) for n in widths[1:]]]
+    arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+    def build(make, x, *rest):
+        return layers(make, x, rest[:3], rest[3:])
+
+    native = compiled(build, *arrays)
+    notes = [work.of_step(step).note for step in native.stages.steps]
+    assert any(f"[40, 24] x [24, {batch}]" in note for note in notes) and any(f"[33, 40] x [40, {batch}]" in note for note in notes)
+    assert not any("pack_b: [33, 40]" in note for note in notes)
+    want = arrays[0]
+    for weight, bias in zip(arrays[1:4], arrays[4:]):
+        want = np.maximum(want @ weight.T + bias, 0)
+    np.testing.assert_allclose(native.call(*arrays)[0], want, rtol=1e-4, atol=1e-4)
+
+
+def test_layers_whose_results_are_needed_elsewhere_stay():
+    make = Maker()
+    sources = [make.intern(Source, f"in{i}", shape, "float32", contiguous(shape), 0) for i, shape in enumerate([(16, 8), (24, 8), (3, 24), (24,), (16, 24)])]
+    x, first, second, bias, residual = sources
+    hidden = make.point("relu", make.point("add", product(make, x, make.permute(first, [1, 0])), bias))
+    out = product(make, hidden, make.permute(second, [1, 0]))
+    assert turned([out], 8) != [out]
+    assert turned([out, hidden], 8) == [out, hidden]  # a result itself
+    rows = make.point("add", hidden, residual)  # another value for each sample
+    assert turned([product(make, rows, make.permute(second, [1, 0]))], 8)[0].args[0] is rows
+    ragged = make.intern(Source, "in9", (13, 8), "float32", contiguous((13, 8)), 0)
+    out = product(make, product(make, ragged, make.permute(first, [1, 0])), make.permute(second, [1, 0]))
+    assert turned([out], 8) == [out]
