@@ -1,10 +1,11 @@
 """Mutated export archives: each must be refused with FormatError, or load and compute what it says; never crash, hang or grow.
 
-    python tools/fuzz_archives.py [count] [seed] [native | script]
+    python tools/fuzz_archives.py [count] [seed] [program | native | package | script | trace]
 
-With `native` the archive holds native code, and it is loaded with `native=True`; with `script` it is a scripted module, which is
-loaded and not run, since a changed loop may have no end. Bit flips, truncations, spliced bytes, renamed and repeated members, oversized headers, and edits of the JSON behind a
-right checksum. The count defaults to 10,000; tests/export/test_archive.py runs a few hundred.
+Kinds of archives: a `program`; with `native` the same with native code, loaded with `native=True`; a `package` of two entry points that
+share their state, one of them a training step; a `script`, which is loaded and not run, since a changed loop may have no end; a `trace`.
+Bit flips, truncations, spliced bytes, renamed and repeated members, oversized headers, and edits of the JSON behind a right checksum. The
+count defaults to 10,000; tests/export/test_archive.py runs a few hundred.
 """
 import io
 import json
@@ -53,6 +54,25 @@ def archive(native: bool = False) -> bytes:
     return file.getvalue()
 
 
+def package_archive() -> bytes:
+    """Several entry points with one state: forward, and a training step."""
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+
+    def train_step(x, y):
+        optimizer.zero_grad()
+        loss = ((net(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    x, y = torch.ones(4, 3), torch.ones(4, 2)
+    file = io.BytesIO()
+    torch.export.save(torch.export.export({"forward": net, "train_step": train_step}, {"forward": (x,), "train_step": (x, y)}), file)
+    return file.getvalue()
+
+
 class Script(torch.nn.Module):
     """A script with every kind of statement."""
 
@@ -85,6 +105,20 @@ def script_archive() -> bytes:
         warnings.simplefilter("ignore")
         torch.jit.save(torch.jit.script(Script()), file)
     return file.getvalue()
+
+
+def trace_archive() -> bytes:
+    """A saved trace."""
+    torch.manual_seed(0)
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).eval(), torch.ones(4, 3)), file)
+    return file.getvalue()
+
+
+DAMAGE = ("flip", "cut", "splice", "zero", "header")
+KINDS = {"program": archive, "native": lambda: archive(True), "package": package_archive, "script": script_archive, "trace": trace_archive}
 
 
 def records_of(data: bytes) -> list:
@@ -147,7 +181,7 @@ def mutate(data: bytes, records: list, rng) -> tuple[str, bytes]:
         at = rng.randrange(len(array))
         array[at:at + rng.randrange(1, 200)] = bytes(rng.randrange(1, 200))
     elif kind == "rename":
-        name = rng.choice([b"program.json", b"weights.safetensors", b"extra/note.txt"])
+        name = rng.choice([name.encode() for name, _ in records])
         new = rng.choice([b"../../../../x", b"/etc/passwd", b"extra/../p", b"program.json", b"models/a", b"\xff\xfe"])[:len(name)].ljust(len(name), b"_")
         array = bytearray(bytes(array).replace(name, new, rng.choice([1, 2])))
     elif kind == "header":
@@ -193,18 +227,26 @@ def mutate(data: bytes, records: list, rng) -> tuple[str, bytes]:
     return kind, bytes(array)
 
 
-def attempt(data: bytes, native: bool = False, script: bool = False) -> str:
-    """`refused` or `loaded`; anything but FormatError is an error of ours. A loaded program is also run."""
+def attempt(data: bytes, kind: str = "program", results: list | None = None) -> str:
+    """`refused` or `loaded`; anything but FormatError is an error of ours. A loaded program is also run, a script is not.
+
+    `results` takes what it gives.
+    """
+    results = [] if results is None else results
+    load = torch.jit.load if kind in ("script", "trace") else lambda file: torch.export.load(file, native=kind == "native")
     try:
-        if script:
-            return "loaded" if torch.jit.load(io.BytesIO(data)) is not None else ""
-        program = torch.export.load(io.BytesIO(data), native=native)
+        program = load(io.BytesIO(data))
     except FormatError:
         return "refused"
-    if not isinstance(program, torch.export.ExportedProgram):
+    if kind == "script":
         return "loaded"
+    x, options, y = torch.ones(4, 3), {"k": torch.tensor(2)}, torch.ones(4, 2)
     try:
-        program(torch.ones(4, 3), {"k": torch.tensor(2)})
+        if isinstance(program, torch.export.Package):
+            for name, entry in program.programs.items():
+                results.append(entry(x, y) if name == "train_step" else entry(x))
+        else:
+            results.append(program(x) if kind == "trace" else program(x, options))
     except (RecursionError, MemoryError, SystemError):
         raise
     except Exception:  # a changed program may be wrong in any ordinary way when it runs
@@ -212,27 +254,31 @@ def attempt(data: bytes, native: bool = False, script: bool = False) -> str:
     return "loaded"
 
 
-def main(count: int = 10000, seed: int = 0, native: bool = False, script: bool = False) -> dict:
-    """Run `count` mutations; the number of each outcome by kind."""
-    rng, data = random.Random(seed), script_archive() if script else archive(native)
+def main(count: int = 10000, seed: int = 0, kind: str = "program") -> dict:
+    """Run `count` mutations of an archive of one kind; the number of each outcome by mutation."""
+    rng, data = random.Random(seed), KINDS[kind]()
     records, found, slowest = records_of(data), {}, 0.0
-    assert attempt(data, native, script) == "loaded"
+    right: list = []
+    assert attempt(data, kind, right) == "loaded"
     for number in range(count):
-        kind, mutated = mutate(data, records, rng)
+        how, mutated = mutate(data, records, rng)
         start = time.perf_counter()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                outcome = attempt(mutated, native, script)
+                results: list = []
+                outcome = attempt(mutated, kind, results)
+                # Damage to the bytes is found, or was where nothing is read; an edit behind a right checksum may mean something else.
+                assert outcome == "refused" or how not in DAMAGE or repr(results) == repr(right), "loaded, but computes something else"
         except BaseException as error:
-            raise AssertionError(f"mutation {number} ({kind}, seed {seed}): {type(error).__name__}: {error}") from error
+            raise AssertionError(f"mutation {number} ({how}, {kind}, seed {seed}): {type(error).__name__}: {error}") from error
         slowest = max(slowest, time.perf_counter() - start)
-        found[kind, outcome] = found.get((kind, outcome), 0) + 1
+        found[how, outcome] = found.get((how, outcome), 0) + 1
     found["slowest, s"] = round(slowest, 3)
     return found
 
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-    for outcome, number in sorted(main(*map(int, sys.argv[1:3]), native=sys.argv[3:] == ["native"], script=sys.argv[3:] == ["script"]).items(), key=str):
+    for outcome, number in sorted(main(*map(int, sys.argv[1:3]), *sys.argv[3:4]).items(), key=str):
         print(outcome, number)

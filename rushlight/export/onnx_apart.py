@@ -7,6 +7,8 @@ import math
 from typing import Any
 
 from .. import ops
+from ..tensor import Tensor
+from .onnx_apart_math import TABLE, xlogy
 
 F = ops.functional
 
@@ -53,8 +55,8 @@ def tanhshrink(input: Any) -> Any:
     return input - input.tanh()
 
 
-def softmin(input: Any, dim: int = -1, *other: Any, **named: Any) -> Any:
-    return (-input).softmax(dim)
+def softmin(input: Any, dim: int = -1, *other: Any, dtype: Any = None, **named: Any) -> Any:
+    return (-input).softmax(dim, dtype=dtype)
 
 
 def log1p(input: Any) -> Any:
@@ -138,9 +140,9 @@ def soft_margin_loss(input: Any, target: Any, size_average: Any = None, reduce: 
 
 def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
                                      pos_weight: Any = None) -> Any:
-    if weight is not None or pos_weight is not None:
-        raise NotImplementedError("onnx.export: binary_cross_entropy_with_logits with weights")
-    return lower(input.clamp(min=0.0) - input * target + ((-input.abs()).exp() + 1).log(), reduction)
+    rest = ((-input.abs()).exp() + 1).log() + (-input).clamp(min=0.0)
+    loss = (1 - target) * input + (rest if pos_weight is None else ((pos_weight - 1) * target + 1) * rest)
+    return lower(loss if weight is None else loss * weight, reduction)
 
 
 def adaptive(input: Any, output_size: Any, fold: Any) -> Any:
@@ -231,4 +233,81 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any
     return F.nll_loss(input.log_softmax(1), target, weight, None, ignore_index, None, reduction)
 
 
-APART = {name: function for name, function in globals().items() if callable(function) and getattr(function, "__module__", "") == __name__ and name not in ("lower", "adaptive")}
+def area(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "area", align_corners: Any = None, recompute_scale_factor: Any = None,
+         antialias: bool = False) -> Any:
+    if mode != "area":
+        raise NotImplementedError(f"onnx.export: interpolate with mode {mode!r}")
+    if size is None:
+        scales = scale_factor if isinstance(scale_factor, (tuple, list)) else [scale_factor] * (input.dim() - 2)
+        size = [math.floor(have * scale) for have, scale in zip(input.shape[2:], scales)]
+    return adaptive_avg_pool(input, size)
+
+
+interpolate = area
+
+
+def max_unpool(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None) -> Any:
+    """Zeros, but for the values where their indices say, plane by plane."""
+    spatial = max_unpool_rank(input, kernel_size)
+    listed = lambda value: [value] * spatial if isinstance(value, int) else list(value)  # noqa: E731
+    kernel, pads = listed(kernel_size), listed(padding)
+    steps = kernel if stride is None else listed(stride)
+    have = list(input.shape[-spatial:])
+    size = list(output_size)[-spatial:] if output_size is not None else [(n - 1) * step - 2 * pad + k for n, step, pad, k in zip(have, steps, pads, kernel)]
+    front = list(input.shape[:-spatial])
+    empty = ops.zeros([*front, math.prod(size)], dtype=input.dtype)
+    return empty.scatter(-1, indices.reshape([*front, -1]), input.reshape([*front, -1])).reshape([*front, *size])
+
+
+def max_unpool_rank(input: Any, kernel_size: Any) -> int:
+    return input.dim() - 2 if isinstance(kernel_size, int) or len(kernel_size) == 1 else len(kernel_size)
+
+
+max_unpool1d = max_unpool2d = max_unpool3d = max_unpool
+
+
+def quantile_of(input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+    """Between two of the sorted values, which one number of all, or several, name."""
+    if isinstance(q, Tensor):
+        raise NotImplementedError("onnx.export: quantile of a tensor of places")
+    rank = input.dim()
+    flat, at = (input.reshape(-1), 0) if dim is None else (input, dim % rank)
+    count = flat.shape[at]
+    place = q * (count - 1)
+    low, high = math.floor(place), math.ceil(place)
+    weight = {"linear": place - low, "lower": 0.0, "higher": 1.0, "midpoint": 0.5, "nearest": float(round(place) - low)}[interpolation]
+    ordered = flat.sort(at)[0]
+    first, last = (ordered.narrow(at, index, 1) for index in (low, high))
+    found = first + (last - first) * weight if low != high else first
+    found = ops.where(ops.isnan(flat).any(at, keepdim=True), flat.sum(at, keepdim=True) * math.nan, found)
+    if dim is None:
+        return found.reshape([1] * rank if keepdim else [])
+    return found if keepdim else found.squeeze(at)
+
+
+def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, interpolation: str = "linear") -> Any:
+    return quantile_of(input, q, dim, keepdim, interpolation)
+
+
+def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Any:
+    if not isinstance(var, Tensor):
+        var = ops.full_like(input, var)
+    if var.dim() == input.dim() - 1 and list(var.shape) == list(input.shape[:-1]):
+        var = var.unsqueeze(-1)
+    var = var.clamp(min=eps)
+    loss = (var.log() + (input - target) * (input - target) / var) * 0.5
+    return lower(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False) -> Any:
+    loss = target.exp() * (target - input) if log_target else xlogy(target, target) - target * input
+    return loss.sum() / input.shape[0] if reduction == "batchmean" else lower(loss, reduction)
+
+
+def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
+    loss = -(target * input.log().clamp(min=-100.0) + (1 - target) * (1 - input).log().clamp(min=-100.0))
+    return lower(loss if weight is None else loss * weight, reduction)
+
+
+APART = TABLE | {name: function for name, function in globals().items() if callable(function) and getattr(function, "__module__", "") == __name__
+                 and name not in ("lower", "adaptive", "area", "max_unpool_rank", "quantile_of")}

@@ -3,11 +3,9 @@
 import math
 from typing import Any
 
-import numpy as np
-
 from ..core import dtypes
 from .onnx_rules import common
-from .onnx_shapes import SEVERAL, size_of
+from .onnx_shapes import size_of
 from .onnx_write import Unsupported, Value, Writer, rule
 
 
@@ -195,6 +193,13 @@ for _name, _root, _mean in (("std", True, False), ("var", False, False), ("std_m
     rule(_name)(deviation(_root, _mean))
 
 
+@rule("linalg.norm", "op.linalg_norm")
+def linalg_norm(w: Writer, input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    if ord is not None and (dim is None and len(input.shape) != 1 or isinstance(dim, (tuple, list)) and len(dim) != 1):
+        raise Unsupported  # of matrices
+    return vector_norm(w, input, ord, dim, keepdim, dtype)
+
+
 @rule("norm", "vector_norm", "linalg_vector_norm")
 def vector_norm(w: Writer, input: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None, ord: Any = None, **named: Any) -> Value:
     order = 2 if p in ("fro", None) and ord is None else p if ord is None else ord
@@ -202,8 +207,10 @@ def vector_norm(w: Writer, input: Any, p: Any = 2, dim: Any = None, keepdim: boo
     axes = None if dim is None else w.ints(dim)
     if order in (1, 2):
         return w.emit(f"ReduceL{int(order)}", [w.cast(input, kind), axes], kind, shape, keepdims=int(keepdim))
-    if not isinstance(order, (int, float)) or order == 0:
+    if not isinstance(order, (int, float)):
         raise Unsupported
+    if order == 0:
+        return w.emit("ReduceSum", [w.cast(w.cast(input, dtypes.bool), kind), axes], kind, shape, keepdims=int(keepdim))
     size = w.emit("Abs", [w.cast(input, kind)], kind, input.shape)
     if math.isinf(order):
         return w.emit("ReduceMax" if order > 0 else "ReduceMin", [size, axes], kind, shape, keepdims=int(keepdim))
@@ -226,7 +233,28 @@ def einsum(w: Writer, equation: Any, *operands: Any) -> Value:
         raise Unsupported
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
     dtype, shape = w.out()
+    if "..." in equation:  # its dims must be as many in each operand
+        parts = equation.replace(" ", "").split("->")[0].split(",")
+        if len({len(item.shape) - len(part.replace("...", "")) for part, item in zip(parts, given) if "..." in part}) > 1:
+            raise Unsupported
     return w.emit("Einsum", [w.cast(item, dtype) for item in given], dtype, shape, equation=equation.replace(" ", ""))
+
+
+@rule("det", "linalg_det", "linalg.det")
+def det(w: Writer, input: Any) -> Value:
+    return w.emit("Det", [input], *w.out())
+
+
+@rule("slogdet", "linalg_slogdet", "linalg.slogdet")
+def slogdet(w: Writer, input: Any) -> tuple:
+    dtype, shape = input.dtype, input.shape[:-2]
+    found = w.emit("Det", [input], dtype, shape)
+    return w.emit("Sign", [found], dtype, shape), w.emit("Log", [w.emit("Abs", [found], dtype, shape)], dtype, shape)
+
+
+@rule("logdet")
+def logdet(w: Writer, input: Any) -> Value:
+    return w.emit("Log", [w.emit("Det", [input], *w.out())], *w.out())
 
 
 @rule("outer", "ger")
@@ -246,7 +274,9 @@ def backwards(w: Writer, input: Value, dims: list[int]) -> Value:
 @rule("flip")
 def flip(w: Writer, input: Any, *dims: Any, **named: Any) -> Value:
     given = dims or (named["dims"],)
-    return backwards(w, input, whole(given[0] if len(given) == 1 else given, len(input.shape)))
+    chosen = given[0] if len(given) == 1 else given
+    chosen = [chosen] if isinstance(chosen, int) else list(chosen)
+    return backwards(w, input, whole(chosen, len(input.shape))) if chosen else input
 
 
 @rule("fliplr")
@@ -265,6 +295,8 @@ def roll(w: Writer, input: Any, shifts: Any, dims: Any = ()) -> Value:
     places = [dims] if isinstance(dims, int) else list(dims)
     if not places or not all(isinstance(move, int) for move in moves):
         raise Unsupported
+    if 0 in input.shape:
+        return input
     for move, dim in zip(moves, places):
         size = w.emit("Reshape", [size_of(w, input, dim), w.ints([1])], dtypes.int64, (1,))
         cut = w.emit("Mod", [w.emit("Sub", [size, w.ints([move])], dtypes.int64, (1,)), size], dtypes.int64, (1,))  # what comes first
@@ -328,16 +360,6 @@ def diagonal(w: Writer, input: Any, offset: int = 0, dim1: int = 0, dim2: int = 
     return w.emit("Squeeze", [picked, w.ints([rank - 1])], *w.out())
 
 
-@rule("scatter", "scatter_src", "scatter_value")
-def scatter(w: Writer, input: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: Any = None) -> Value:
-    if reduce is not None:
-        raise NotImplementedError("onnx.export: scatter with reduce")
-    src = value if src is None else src
-    updates = src if isinstance(src, Value) else w.emit(
-        "Expand", [w.constant(src, input.dtype), w.emit("Shape", [index], dtypes.int64, (len(index.shape),))], input.dtype, index.shape)
-    return w.emit("ScatterElements", [input, index, within(w, updates, index)], *w.out(), axis=dim)
-
-
 @rule("scatter_add")
 def scatter_add(w: Writer, input: Any, dim: int, index: Any, src: Any) -> Value:
     return w.emit("ScatterElements", [input, index, within(w, src, index)], *w.out(), axis=dim, reduction="add")
@@ -361,25 +383,3 @@ def isclose(w: Writer, input: Any, other: Any, rtol: float = 1e-5, atol: float =
     limit = w.emit("Add", [w.constant(atol, left.dtype), w.emit("Mul", [w.constant(rtol, left.dtype), w.emit("Abs", [right], right.dtype, right.shape)], left.dtype, shape)],
                    left.dtype, shape)
     return w.emit("LessOrEqual", [apart, limit], dtypes.bool, shape)
-
-
-def several_tensors(w: Writer, input: Value, items: list) -> Value:
-    """`x[i, j]`, tensors of indices at the front, which broadcast together: GatherND of them side by side."""
-    count = len(items)
-    zero = w.constant(0, dtypes.int64)
-    broad: Any = zero
-    for item in items:  # a sum of zeros has the shape of all of them
-        broad = w.emit("Add", [broad, w.emit("Mul", [w.cast(item, dtypes.int64), zero], dtypes.int64, item.shape)], dtypes.int64,
-                       tuple(np.broadcast_shapes(broad.shape, item.shape)))
-    columns = []
-    for at, item in enumerate(items):
-        value = w.emit("Add", [w.cast(item, dtypes.int64), broad], dtypes.int64, broad.shape)
-        size = size_of(w, input, at)
-        below = w.emit("Less", [value, zero], dtypes.bool, broad.shape)
-        value = w.emit("Where", [below, w.emit("Add", [value, size], dtypes.int64, broad.shape), value], dtypes.int64, broad.shape)
-        columns.append(w.emit("Unsqueeze", [value, w.ints([len(broad.shape)])], dtypes.int64, (*broad.shape, 1)))
-    places = w.emit("Concat", columns, dtypes.int64, (*broad.shape, count), axis=len(broad.shape))
-    return w.emit("GatherND", [input, places], input.dtype, (*broad.shape, *input.shape[count:]))
-
-
-SEVERAL["write"] = several_tensors

@@ -3,6 +3,7 @@
 Grouped by family. `w.out()` gives the dtype and example shape of the op's result.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from .onnx_write import Unsupported, Value, Writer, rule
 
 UNARY = {"abs": "Abs", "neg": "Neg", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos",
          "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "tanh": "Tanh", "sigmoid": "Sigmoid",
-         "relu": "Relu", "erf": "Erf", "floor": "Floor", "ceil": "Ceil", "round": "Round", "sign": "Sign", "reciprocal": "Reciprocal",
-         "softsign": "Softsign", "isnan": "IsNaN", "isinf": "IsInf", "logical_not": "Not", "mish": "Mish", "hardswish": "HardSwish"}
+         "relu": "Relu", "erf": "Erf", "floor": "Floor", "ceil": "Ceil", "sign": "Sign", "reciprocal": "Reciprocal",
+         "softsign": "Softsign", "isnan": "IsNaN", "isinf": "IsInf", "mish": "Mish", "hardswish": "HardSwish"}
 BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "truediv": "Div", "true_divide": "Div", "pow": "Pow", "maximum": "Max", "minimum": "Min"}
 COMPARED = {"gt": "Greater", "ge": "GreaterOrEqual", "lt": "Less", "le": "LessOrEqual", "eq": "Equal"}
 LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "and_": "And", "or_": "Or", "bitwise_and": "And", "bitwise_or": "Or"}
@@ -68,7 +69,11 @@ def floordiv(w: Writer, input: Any, other: Any) -> Value:
 
 @rule("rsub")
 def rsub(w: Writer, input: Any, other: Any, alpha: Any = 1) -> Value:
-    return binary("Sub")(w, other, input)
+    dtype, shape = w.out()
+    input = w.cast(input, dtype)
+    if alpha != 1:
+        input = w.emit("Mul", [input, w.constant(alpha, dtype)], dtype, input.shape)
+    return w.emit("Sub", [w.cast(other, dtype), input], dtype, shape)
 
 
 def common(w: Writer, left: Any, right: Any) -> tuple[Value, Value]:
@@ -124,6 +129,10 @@ def masked_fill(w: Writer, input: Any, mask: Any, value: Any) -> Value:
 def clamp(w: Writer, input: Any, min: Any = None, max: Any = None, min_val: Any = None, max_val: Any = None, inplace: bool = False) -> Value:
     dtype, shape = w.out()
     low, high = min if min is not None else min_val, max if max is not None else max_val
+    if any(isinstance(limit, Value) for limit in (low, high)):
+        for kind, limit in (("Max", low), ("Min", high)):
+            input = input if limit is None else w.emit(kind, [w.cast(input, dtype), w.cast(limit, dtype)], dtype, shape)
+        return w.cast(input, dtype)
     return w.emit("Clip", [w.cast(input, dtype), None if low is None else w.cast(low, dtype), None if high is None else w.cast(high, dtype)], dtype, shape)
 
 
@@ -146,6 +155,21 @@ def clamp_max(w: Writer, input: Any, max: Any) -> Value:
 def rsqrt(w: Writer, input: Any) -> Value:
     dtype, shape = w.out()
     return w.emit("Reciprocal", [w.emit("Sqrt", [w.cast(input, dtype)], dtype, shape)], dtype, shape)
+
+
+@rule("logical_not")
+def logical_not(w: Writer, input: Any) -> Value:
+    return w.emit("Not", [w.cast(input, dtypes.bool)], *w.out())
+
+
+@rule("round")
+def round_(w: Writer, input: Any, decimals: int = 0) -> Value:
+    dtype, shape = w.out()
+    if not decimals or not dtype.is_floating_point:
+        return w.emit("Round", [input], dtype, shape) if dtype.is_floating_point else input
+    scale = w.constant(10.0 ** abs(decimals), dtype)
+    there, back = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return w.emit(back, [w.emit("Round", [w.emit(there, [input, scale], dtype, shape)], dtype, shape), scale], dtype, shape)
 
 
 @rule("square")
@@ -263,20 +287,33 @@ def conv_transpose(w: Writer, input: Any, weight: Any, bias: Any = None, stride:
 def max_pool(w: Writer, input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
              return_indices: bool = False) -> Value:
     count = len(input.shape) - 2
-    if return_indices:
-        raise NotImplementedError("onnx.export: max_pool with indices")
     kernel = spread(kernel_size, count)
+    if return_indices:
+        values, places = w.emit("MaxPool", [input], input.dtype, input.shape, outputs=2, kernel_shape=kernel, strides=spread(stride, count) if stride else kernel,
+                                pads=spread(padding, count) * 2, dilations=spread(dilation, count), ceil_mode=int(ceil_mode))
+        places.dtype = dtypes.int64
+        return values, in_plane(w, places, input)
     return w.emit("MaxPool", [input], *w.out(), kernel_shape=kernel, strides=spread(stride, count) if stride else kernel, pads=spread(padding, count) * 2,
                   dilations=spread(dilation, count), ceil_mode=int(ceil_mode))
+
+
+def in_plane(w: Writer, places: Value, input: Value) -> Value:
+    """Numbers among all elements as numbers within an image's plane."""
+    sizes = w.emit("Slice", [w.emit("Shape", [input], dtypes.int64, (len(input.shape),)), w.ints([2]), w.ints([2**62])], dtypes.int64, (len(input.shape) - 2,))
+    return w.emit("Mod", [places, w.emit("ReduceProd", [sizes], dtypes.int64, (), keepdims=0)], dtypes.int64, places.shape)
 
 
 @rule("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def avg_pool(w: Writer, input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
              divisor_override: Any = None) -> Value:
-    if divisor_override is not None:
-        raise NotImplementedError("onnx.export: avg_pool with divisor_override")
     count = len(input.shape) - 2
     kernel = spread(kernel_size, count)
+    if divisor_override is not None:
+        if ceil_mode:
+            raise NotImplementedError("onnx.export: avg_pool with divisor_override and ceil_mode")
+        dtype, shape = w.out()
+        mean = avg_pool(w, input, kernel_size, stride, padding)
+        return w.emit("Mul", [mean, w.constant(math.prod(kernel) / divisor_override, dtype)], dtype, shape)
     return w.emit("AveragePool", [input], *w.out(), kernel_shape=kernel, strides=spread(stride, count) if stride else kernel,
                   pads=spread(padding, count) * 2, ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad))
 
@@ -342,7 +379,8 @@ for _name, _kind in {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMa
 @rule("argmax", "argmin")
 def argmax(w: Writer, input: Any, dim: Any = None, keepdim: bool = False, kind: str = "ArgMax") -> Value:
     if dim is None:
-        raise Unsupported
+        place = w.emit(kind, [w.emit("Reshape", [input, w.ints([-1])], input.dtype, (-1,))], dtypes.int64, (), axis=0, keepdims=0)
+        return place if not w.out()[1] else w.emit("Reshape", [place, w.ints([1] * len(input.shape))], *w.out())
     return w.emit(kind, [input], dtypes.int64, w.out()[1], axis=dim, keepdims=int(keepdim))
 
 

@@ -6,10 +6,8 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.pytree import tree_leaves
-from .onnx_rules import conv, linear, spread
+from .onnx_rules import conv, linear, max_pool, spread
 from .onnx_write import Unsupported, Value, Writer, rule
-
-SEVERAL: dict[str, Any] = {}  # the rule for selection by several tensors, set by onnx_more
 
 # -- shapes --------------------------------------------------------------------------------------------------------------
 
@@ -26,7 +24,8 @@ def several(given: tuple) -> list:
 
 @rule("reshape", "view", "_unsafe_view", "_reshape")
 def reshape(w: Writer, input: Any, *shape: Any, **named: Any) -> Value:
-    return w.emit("Reshape", [input, w.ints(several(shape or tuple(named.values())))], *w.out(), allowzero=0)
+    sizes = several(shape or tuple(named.values()))
+    return w.emit("Reshape", [input, w.ints(sizes)], *w.out(), allowzero=int(-1 not in [size for size in sizes if not isinstance(size, Value)]))
 
 
 @rule("flatten")
@@ -44,7 +43,7 @@ def size_of(w: Writer, input: Value, dim: int) -> Any:
 
 @rule("permute")
 def permute(w: Writer, input: Any, *dims: Any) -> Value:
-    return w.emit("Transpose", [input], *w.out(), perm=[dim % len(input.shape) for dim in several(dims)])
+    return w.emit("Transpose", [input], *w.out(), perm=[dim % len(input.shape) for dim in several(dims)]) if input.shape else input
 
 
 @rule("transpose", "swapaxes", "swapdims")
@@ -56,14 +55,14 @@ def transpose(w: Writer, input: Any, dim0: int, dim1: int) -> Value:
 
 @rule("t")
 def t(w: Writer, input: Any) -> Value:
-    return w.emit("Transpose", [input], *w.out(), perm=list(range(len(input.shape)))[::-1])
+    return input if len(input.shape) < 2 else w.emit("Transpose", [input], *w.out(), perm=list(range(len(input.shape)))[::-1])
 
 
 @rule("getattr")
 def attribute(w: Writer, input: Any, name: str) -> Value:
-    if name in ("T", "mT", "data"):
+    if name in ("T", "mT", "H", "mH", "data", "real"):
         order = list(range(len(input.shape)))
-        order = order[::-1] if name == "T" else [*order[:-2], *order[-2:][::-1]] if name == "mT" else order
+        order = order[::-1] if name in ("T", "H") else [*order[:-2], *order[-2:][::-1]] if name in ("mT", "mH") else order
         return w.emit("Transpose", [input], *w.out(), perm=order)
     raise NotImplementedError(f"onnx.export: the attribute {name}")
 
@@ -75,7 +74,7 @@ def unsqueeze(w: Writer, input: Any, dim: int) -> Value:
 
 @rule("squeeze")
 def squeeze(w: Writer, input: Any, dim: Any = None) -> Value:
-    dims = range(len(input.shape)) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = range(len(input.shape)) if dim is None else [dim] if isinstance(dim, int) else dim if input.shape else []
     dims = [at % len(input.shape) for at in dims if input.shape[at] == 1]
     return w.emit("Squeeze", [input, w.ints(dims)], *w.out()) if dims else input
 
@@ -89,8 +88,7 @@ def expand(w: Writer, input: Any, *shape: Any, **named: Any) -> Value:
 def repeat(w: Writer, input: Any, *sizes: Any) -> Value:
     wanted = several(sizes)
     if len(wanted) > len(input.shape):
-        input = w.emit("Reshape", [input, w.ints([1] * (len(wanted) - len(input.shape)) + [size_of(w, input, at) for at in range(len(input.shape))])],
-                       input.dtype, (1,) * (len(wanted) - len(input.shape)) + input.shape)
+        input = w.emit("Unsqueeze", [input, w.ints(list(range(len(wanted) - len(input.shape))))], input.dtype, (1,) * (len(wanted) - len(input.shape)) + input.shape)
     return w.emit("Tile", [input, w.ints(wanted)], *w.out())
 
 
@@ -122,7 +120,7 @@ def chunk(w: Writer, input: Any, chunks: int, dim: int = 0) -> tuple:
     return parts(w, input, [min(each, have - at) for at in range(0, have, each)], dim)
 
 
-@rule("split", "split_with_sizes", "tensor_split")
+@rule("split", "split_with_sizes")
 def split(w: Writer, input: Any, split_size_or_sections: Any, dim: int = 0) -> tuple:
     have = input.shape[dim]
     if isinstance(split_size_or_sections, int):
@@ -144,52 +142,20 @@ def select(w: Writer, input: Any, dim: int, index: Any) -> Value:
 
 @rule("narrow")
 def narrow(w: Writer, input: Any, dim: int, start: int, length: int) -> Value:
-    return sliced(w, input, dim, slice(start, start + length), w.out()[1])
+    stop = start + length if not isinstance(start, Value) else w.emit("Add", [w.cast(start, dtypes.int64), w.constant(length, dtypes.int64)], dtypes.int64, ())
+    return sliced(w, input, dim, slice(start, stop), w.out()[1])
 
 
 def sliced(w: Writer, input: Value, dim: int, part: slice, shape: tuple) -> Value:
     stop = 2**62 if part.stop is None else part.stop
-    return w.emit("Slice", [input, w.ints([part.start or 0]), w.ints([stop]), w.ints([dim]), w.ints([part.step or 1])], input.dtype, shape)
-
-
-@rule("getitem")
-def getitem(w: Writer, input: Any, index: Any) -> Any:
-    """Ints, slices, None, Ellipsis, and one tensor of indices."""
-    if isinstance(input, (tuple, list)):
-        return input[index]
-    items = list(index) if isinstance(index, tuple) else [index]
-    if any(isinstance(item, list) or isinstance(item, Value) and item.dtype is dtypes.bool for item in items):
-        raise NotImplementedError("onnx.export: selection by a mask or list")
-    chosen = [item for item in items if isinstance(item, Value) or type(item) is int]
-    if sum(isinstance(item, Value) and bool(item.shape) for item in items) > 1:
-        if items[:len(chosen)] != chosen or any(item != slice(None) and item is not ... for item in items[len(chosen):]):
-            raise NotImplementedError("onnx.export: selection by several tensors that are not the first indices, or with slices")
-        return SEVERAL["write"](w, input, [item if isinstance(item, Value) else w.constant(item, dtypes.int64) for item in chosen])
-    if any(item is ... for item in items):
-        at = items.index(...)
-        missing = len(input.shape) - sum(item is not None and item is not ... for item in items)
-        items[at:at + 1] = [slice(None)] * missing
-    value, dim = input, 0
-    for item in items:
-        if item is None:
-            value = w.emit("Unsqueeze", [value, w.ints([dim])], value.dtype, (*value.shape[:dim], 1, *value.shape[dim:]))
-            dim += 1
-        elif isinstance(item, slice):
-            if item != slice(None):
-                have = value.shape[dim]
-                plain = slice(*(None if isinstance(part, Value) else part for part in (item.start, item.stop, item.step)))
-                value = sliced(w, value, dim, item, (*value.shape[:dim], len(range(*plain.indices(have))), *value.shape[dim + 1:]))
-            dim += 1
-        elif isinstance(item, Value):
-            value = w.emit("Gather", [value, w.cast(item, dtypes.int64)], value.dtype, (*value.shape[:dim], *item.shape, *value.shape[dim + 1:]), axis=dim)
-            dim += len(item.shape)
-        else:
-            value = w.emit("Gather", [value, w.constant(item, dtypes.int64)], value.dtype, (*value.shape[:dim], *value.shape[dim + 1:]), axis=dim)
-    return value
+    start, step = 0 if part.start is None else part.start, 1 if part.step is None else part.step
+    return w.emit("Slice", [input, w.ints([start]), w.ints([stop]), w.ints([dim]), w.ints([step])], input.dtype, shape)
 
 
 @rule("embedding")
-def embedding(w: Writer, input: Any, weight: Any, padding_idx: Any = None, *other: Any, **named: Any) -> Value:
+def embedding(w: Writer, input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, *other: Any, **named: Any) -> Value:
+    if isinstance(max_norm, (int, float)) and max_norm is not False and not isinstance(max_norm, bool):
+        raise NotImplementedError("onnx.export: embedding with max_norm, which writes to its weight")
     return w.emit("Gather", [weight, input], *w.out(), axis=0)
 
 
@@ -200,13 +166,18 @@ def index_select(w: Writer, input: Any, dim: int, index: Any) -> Value:
 
 @rule("gather")
 def gather(w: Writer, input: Any, dim: int, index: Any, sparse_grad: bool = False) -> Value:
-    return w.emit("GatherElements", [input, index], *w.out(), axis=dim)
+    return w.emit("GatherElements", [input, w.cast(index, dtypes.int64)], *w.out(), axis=dim)
 
 
 @rule("pad")
 def pad(w: Writer, input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Value:
     rank, pairs = len(input.shape), list(zip(pad[::2], pad[1::2]))
     before, after = [0] * rank, [0] * rank
+    if any(type(item) is int and item < 0 for item in pad):  # cut first
+        for at, (low, high) in enumerate(pairs):
+            if low < 0 or high < 0:
+                input = sliced(w, input, rank - 1 - at, slice(max(-low, 0), -max(-high, 0) or None), input.shape)
+        pairs = [(max(low, 0), max(high, 0)) for low, high in pairs]
     for at, (low, high) in enumerate(pairs):
         before[rank - 1 - at], after[rank - 1 - at] = low, high
     kind = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
@@ -309,16 +280,44 @@ def argsort(w: Writer, input: Any, dim: int = -1, descending: bool = False, stab
 def interpolate(w: Writer, input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: Any = None,
                 recompute_scale_factor: Any = None, antialias: bool = False) -> Value:
     count = len(input.shape) - 2
-    kind = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode)
-    if kind is None or antialias:
-        raise NotImplementedError(f"onnx.export: interpolate with mode {mode!r}")
-    where = "asymmetric" if kind == "nearest" else "align_corners" if align_corners else "half_pixel"
-    named = {"mode": kind, "coordinate_transformation_mode": where, "cubic_coeff_a": -0.75, **({"nearest_mode": "floor"} if kind == "nearest" else {})}
+    kind = {"nearest": "nearest", "nearest-exact": "nearest", "linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode)
+    if kind is None:
+        raise Unsupported
+    where = "asymmetric" if mode == "nearest" else "align_corners" if align_corners else "half_pixel"
+    named = {"mode": kind, "coordinate_transformation_mode": where, "cubic_coeff_a": -0.5 if antialias else -0.75}
+    if antialias:
+        named |= {"antialias": 1, "exclude_outside": 1}  # weights outside count for nothing, as in PyTorch
+    if kind == "nearest":
+        named["nearest_mode"] = "floor" if mode == "nearest" else "round_prefer_ceil"
+    scales = None if scale_factor is None else [float(item) for item in (scale_factor if isinstance(scale_factor, (tuple, list)) else [scale_factor] * count)]
+    if scales is not None and recompute_scale_factor:  # the sizes are rounded down first, and give the scales
+        size = [w.emit("Cast", [w.emit("Floor", [w.emit("Mul", [w.cast(size_of(w, input, at + 2), dtypes.float64), w.constant(scale, dtypes.float64)], dtypes.float64, ())],
+                                       dtypes.float64, ())], dtypes.int64, (), to=7) for at, scale in enumerate(scales)]
     if size is not None:
-        ends = [size_of(w, input, 0), size_of(w, input, 1), *spread(size, count)]
+        ends = [size_of(w, input, 0), size_of(w, input, 1), *(spread(size, count) if isinstance(size, int) else size)]
         return w.emit("Resize", [input, None, None, w.ints(ends)], *w.out(), **named)
-    scales = [float(item) for item in (scale_factor if isinstance(scale_factor, (tuple, list)) else [scale_factor] * count)]
-    return w.emit("Resize", [input, None, w.constant([1.0, 1.0, *scales], dtypes.float32)], *w.out(), **named)
+    return w.emit("Resize", [input, None, w.constant([1.0, 1.0, *(scales or [])], dtypes.float32)], *w.out(), **named)
+
+
+@rule("upsample_nearest")
+def upsample_nearest(w: Writer, input: Any, size: Any = None, scale_factor: Any = None) -> Value:
+    return interpolate(w, input, size, scale_factor)
+
+
+@rule("upsample_bilinear")
+def upsample_bilinear(w: Writer, input: Any, size: Any = None, scale_factor: Any = None) -> Value:
+    return interpolate(w, input, size, scale_factor, "bilinear", True)
+
+
+@rule("grid_sample")
+def grid_sample(w: Writer, input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: Any = None) -> Value:
+    kind = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}[mode]
+    return w.emit("GridSample", [input, grid], *w.out(), mode=kind, padding_mode=padding_mode, align_corners=int(bool(align_corners)))
+
+
+@rule("affine_grid")
+def affine_grid(w: Writer, theta: Any, size: Any, align_corners: Any = None) -> Value:
+    return w.emit("AffineGrid", [theta, w.ints(list(size))], *w.out(), align_corners=int(bool(align_corners)))
 
 
 @rule("convolution")
@@ -349,6 +348,11 @@ def nll_loss(w: Writer, input: Any, target: Any, weight: Any = None, *other: Any
     if len(other) >= 2:
         ignore_index, reduction = next(item for item in other if type(item) is int), other[-1]
     names = {0: "none", 1: "mean", 2: "sum"}
+    if len(input.shape) == 1:  # one sample
+        axis, kind = w.ints([0]), names.get(reduction, reduction)
+        one = [w.emit("Unsqueeze", [value, axis], value.dtype, (1, *value.shape)) for value in (input, target)]
+        loss = w.emit("NegativeLogLikelihoodLoss", [*one, weight], input.dtype, (1,) if kind == "none" else (), ignore_index=ignore_index, reduction=kind)
+        return w.emit("Squeeze", [loss, axis], input.dtype, ()) if kind == "none" else loss
     return w.emit("NegativeLogLikelihoodLoss", [input, target, weight], *w.out(), ignore_index=ignore_index, reduction=names.get(reduction, reduction))
 
 
@@ -357,10 +361,12 @@ def adaptive_max_pool(w: Writer, input: Any, output_size: Any, return_indices: b
     count = len(input.shape) - 2
     given = output_size if isinstance(output_size, (tuple, list)) else [output_size] * count
     wanted = [have if size is None else size for have, size in zip(input.shape[2:], given)]
-    if return_indices:
-        raise NotImplementedError("onnx.export: adaptive_max_pool with indices")
     if any(have % size for have, size in zip(input.shape[2:], wanted)):
+        if return_indices:
+            raise NotImplementedError("onnx.export: adaptive_max_pool with indices, to sizes that do not divide")
         raise Unsupported
+    if return_indices:
+        return max_pool(w, input, [have // size for have, size in zip(input.shape[2:], wanted)], return_indices=True)
     kernel = [have // size for have, size in zip(input.shape[2:], wanted)]
     return w.emit("MaxPool", [input], *w.out(), kernel_shape=kernel, strides=kernel)
 

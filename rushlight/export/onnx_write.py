@@ -5,14 +5,16 @@ The onnx package is loaded when `export` is called; it is an optional extra.  Re
 
 import importlib
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core import dtypes, modes
-from ..core.pytree import tree_flatten, tree_leaves
-from ..graph import Interpreter, Node
+from ..core.pytree import tree_flatten, tree_leaves, tree_map
+from ..graph import GraphModule, Interpreter, Node
+from ..graph.node import RANDOM
 from ..ops import full_like, zeros
 from ..ops import tensor as as_tensor
 from ..recurrent import PACKING
@@ -22,8 +24,9 @@ from .graph_signature import InputKind
 from .onnx_apart import APART
 from .program import ExportedProgram, call, switch_mode
 from .static_function import finished
-from .static_graph import UNKNOWN, Graph
+from .static_graph import UNKNOWN, Graph, NoValue
 from .targets import name_of
+from .writes import without_writes
 
 OPSET = 20
 TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11, "uint16": 4,
@@ -33,9 +36,15 @@ ROWWISE: dict[str, Any] = {}  # the kind of packed batches and what writes ops o
 # Primitives that are a form of another op.
 SAME = {"sum_dims": "sum", "mean_dims": "mean", "sum_all": "sum", "mean_all": "mean", "pow_scalar": "pow", "pow_tensor": "pow", "rrelu_fixed": "rrelu",
         "amax_all": "amax", "view": "reshape", "unsafe_view": "reshape", "clamp_numbers": "clamp", "bmm_batch": "bmm", "slice_index": "getitem",
-        "length": "sqrt", "squeeze_one": "squeeze", "conv": "convolution"}
+        "length": "sqrt", "squeeze_one": "squeeze", "conv": "convolution", "max_all": "amax", "min_all": "amin", "median_all": "median",
+        "nanmedian_all": "nanmedian", "filled": "full_like", "zeroed": "zeros_like", "order": "argsort", "nll_loss2d": "nll_loss", "negative": "neg", "absolute": "abs", "concatenate": "cat"}
 
 
+# Ops that take a dim, of which a tensor of no dims has none: it is done as a tensor of one element.
+OF_ONE = frozenset("softmax log_softmax softmin logsumexp cumsum cumprod cummax cummin logcumsumexp topk sort argsort argmax argmin max min median nanmedian kthvalue gather "
+                   "scatter scatter_add scatter_reduce index_select index_add index_copy index_fill index_reduce squeeze transpose swapaxes swapdims flip amax amin sum mean prod any "
+                   "all std var nansum movedim norm vector_norm linalg_vector_norm linalg_norm".split())
+SPATIAL = re.compile(r"(conv|conv_transpose|max_pool|avg_pool|adaptive_avg_pool|adaptive_max_pool|lp_pool)([123])d")  # they take images without a batch, ONNX does not
 TAKE_PACKED = frozenset("pad_packed_sequence pack_padded_sequence lstm gru rnn_tanh rnn_relu".split())
 
 
@@ -101,6 +110,8 @@ class Writer:
         return self.emit("Concat", parts, dtypes.int64, (len(parts),), axis=0)
 
     def cast(self, value: Any, dtype: Any) -> Value:
+        if dtype.is_complex:
+            raise NotImplementedError("onnx.export: complex numbers")
         if not isinstance(value, Value):
             return self.constant(value, dtype)
         return value if value.dtype is dtype else self.emit("Cast", [value], dtype, value.shape, to=TYPES[dtype.name])
@@ -112,17 +123,35 @@ class Writer:
         private = name.rpartition(".")[2]
         plain = private.lstrip("_")
         plain = SAME.get(plain, plain)
-        found = RULES.get(private) or RULES.get(plain)
+        found = RULES.get(name) or RULES.get(private) or RULES.get(plain)
         self.result = result
         if plain not in TAKE_PACKED and not (plain == "getitem" and isinstance(args[0], (tuple, list))) and any(
                 isinstance(leaf, ROWWISE["kind"]) for leaf in tree_leaves((args, kwargs))):
             return ROWWISE["write"](self, plain, found, args, kwargs)
+        first = args[0] if args else None
+        if isinstance(first, Value) and not first.shape and plain in OF_ONE and not isinstance(result, (tuple, list)):
+            return self.lifted(name, args, kwargs, result, function, lambda value: not value.shape, [])
+        spatial = SPATIAL.fullmatch(plain)
+        if spatial and isinstance(first, Value) and len(first.shape) == int(spatial[2]) + 1:
+            return self.lifted(name, args, kwargs, result, function, lambda value: value is first, None)
         if found is not None:
             try:
                 return found(self, *args, **kwargs)
-            except Unsupported:
+            except (Unsupported, TypeError):  # of such arguments
                 pass
         return self.apart(plain, args, kwargs, APART.get(plain, function))
+
+    def lifted(self, name: str, args: list, kwargs: dict, result: Any, function: Any, which: Callable, shape: list | None) -> Any:
+        """A call with a dim of size 1 in front of those arguments, and without it in the results; of that `shape`, where it is known."""
+        axis = self.ints([0])
+        up = lambda leaf: self.emit("Unsqueeze", [leaf, axis], leaf.dtype, (1, *leaf.shape)) if isinstance(leaf, Value) and which(leaf) else leaf  # noqa: E731
+
+        def down(leaf: Any) -> Any:
+            if shape is None:
+                return self.emit("Squeeze", [leaf, axis], leaf.dtype, tuple(leaf.shape[1:]))
+            return self.emit("Reshape", [leaf, self.constant(shape, dtypes.int64)], leaf.dtype, tuple(shape))
+        raised = Value("", result.dtype, (1, *result.shape)) if hasattr(result, "shape") else result
+        return tree_map(down, self.node(name, tree_map(up, args), tree_map(up, kwargs), raised, function))
 
     def out(self) -> tuple[Any, tuple]:
         """Dtype and shape of the op's result."""
@@ -130,7 +159,7 @@ class Writer:
 
     def apart(self, name: str, args: list, kwargs: dict, function: Any) -> Any:
         """Take an op apart into primitives, by running it on values of a static graph."""
-        if name in self.open and name not in APART or len(self.open) > 20:
+        if name in self.open and name not in APART or len(self.open) > 20 or name in RANDOM and name not in APART:
             raise NotImplementedError(f"onnx.export: the op {name}")
         self.open.append(name)
         graph, outer = Graph(), {}
@@ -148,10 +177,12 @@ class Writer:
         with graph.as_default():
             try:
                 output = function(*map(stand, args), **{key: stand(value) for key, value in kwargs.items()})
-            except TypeError as error:
-                if not graph.unknown:
-                    raise
-                raise NotImplementedError(f"onnx.export: the op {name} with such free sizes: {error}") from None
+            except NotImplementedError as error:
+                raise error if str(error).startswith("onnx.export") else NotImplementedError(f"onnx.export: the op {name}") from None
+            except Exception as error:  # it asks for values, which are not there, or finds the zeros in their place odd
+                free = " with such free sizes" if graph.unknown else ""
+                reason = "" if isinstance(error, NoValue) else f": {error}"
+                raise NotImplementedError(f"onnx.export: the op {name}{free}{reason}") from None
         leaves, _ = tree_flatten(output)
         module = finished(graph, [graph.node_of(leaf) for leaf in leaves if isinstance(leaf, Tensor)])
         meta = {node.name: node.meta.get("val") for node in graph.nodes.nodes}
@@ -189,7 +220,7 @@ class Writer:
     # -- graphs inside -----------------------------------------------------------------------------------------------
 
     def walk(self, module: Any, env: dict) -> list:
-        """Write the nodes of a graph whose placeholders have their values; the outputs."""
+        """Write the nodes of a graph, which writes nothing, and whose placeholders have their values; the outputs."""
         for node in module.graph.nodes:
             if node.op == "get_attr":
                 env[node] = module.get_submodule(node.target)
@@ -202,6 +233,7 @@ class Writer:
 
     def inner(self, module: Any, values: list, *more: Callable) -> list:
         """`walk` with the placeholders' values in order; of `more`, functions of the outputs, the results come first."""
+        module = without_writes(module, [zeros(value.shape, dtype=value.dtype) if isinstance(value, Value) else value for value in values])
         outputs = self.walk(module, dict(zip((node for node in module.graph.nodes if node.op == "placeholder"), values)))
         return [value for function in more for value in function(outputs)] + outputs
 
@@ -255,7 +287,7 @@ def export(program: Any, path: Any = None, *args: Any, opset_version: int = OPSE
         onnx = importlib.import_module("onnx")
     except ModuleNotFoundError:
         raise ModuleNotFoundError("onnx.export needs the onnx package: pip install onnx") from None
-    for part in ("onnx_more", "onnx_recurrent"):  # the last of the files with rules, they import the others
+    for part in ("onnx_more", "onnx_selecting", "onnx_random", "onnx_recurrent"):  # the last of the files with rules, they import the others
         importlib.import_module("." + part, __package__)
     model = write(onnx, program, opset_version)
     onnx.checker.check_model(model, full_check=True)
@@ -268,14 +300,15 @@ def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
     """The ModelProto."""
     writer, helper = Writer(onnx), onnx.helper
     env: dict = {}
+    module = functional(program)
     if program.checks.symbols:
-        writer.shapes = free_shapes(program)
+        writer.shapes = free_shapes(program, module)
     state = dict(zip((spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT), program.state_values()))
     if program.graph_signature.mutated:
         raise NotImplementedError(f"onnx.export: a program that writes to {', '.join(program.graph_signature.mutated)}: ONNX models have no state")
     inputs = {}
     waiting = iter(program.checks.inputs)
-    for node in program.graph.nodes:
+    for node in module.graph.nodes:
         if node.op == "placeholder":
             if node.name in state:
                 tensor = state[node.name]
@@ -292,7 +325,7 @@ def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
                 continue
             env[node] = Value(item.name, item.dtype, writer.shapes.get(node, tuple(node.meta["val"].shape)))
             inputs[node] = helper.make_tensor_value_info(item.name, TYPES[item.dtype.name], [size if type(size) is int else axis(program, size) for size in item.shape])
-    outputs = writer.walk(program.graph_module, env)
+    outputs = writer.walk(module, env)
     infos = []
     for at, value in enumerate(outputs):
         if not isinstance(value, Value):
@@ -306,21 +339,34 @@ def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
     return model
 
 
-def free_shapes(program: ExportedProgram) -> dict[Node, tuple]:
-    """The shapes of a program's values, UNKNOWN for what varies with the free sizes: found by running it at other sizes."""
-    nodes = [node for node in program.graph.nodes if node.op == "placeholder"][len(program.state_values()):]
+def functional(program: ExportedProgram) -> GraphModule:
+    """The program's graph without writes into its own values."""
+    if program.example_inputs is not None:
+        leaves = program.checks.bind(*program.example_inputs)
+    else:
+        vals = [node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"][len(program.state_values()):]
+        leaves = [zeros(tuple(val.shape), dtype=item.dtype) if item.tensor else item.value for item, val in zip(program.checks.inputs, vals)]
+    try:
+        return without_writes(program.graph_module, [*program.state_values(), *leaves])
+    except NotImplementedError as error:
+        raise NotImplementedError(f"onnx.export: {error}") from None
+
+
+def free_shapes(program: ExportedProgram, module: GraphModule) -> dict[Node, tuple]:
+    """The shapes of a program's values, UNKNOWN for what varies with the free sizes: found by running it (`module`) at other sizes."""
+    nodes = [node for node in module.graph.nodes if node.op == "placeholder"][len(program.state_values()):]
     base: dict[str, int] = {}
     for node, item in zip(nodes, program.checks.inputs):
         for have, size in zip(node.meta["val"].shape if item.tensor else (item.value,), item.sizes):
             if type(size) is tuple:
                 base.setdefault(size[0], (have - size[2]) // size[1])
-    first = shapes_at(program, base)
+    first = shapes_at(program, module, base)
     found = {node: list(shape) for node, shape in first.items()}
     for name, symbol in program.checks.symbols.items():
         # Sizes that must be equal may be several symbols: where one alone cannot move, all do.
         moves = [{**base, name: other} for other in (base[name] + 1, base[name] + 2, base[name] - 1, 2 * base[name])]
         moves += [{key: size + step for key, size in base.items()} for step in (1, 2)] + [{key: 2 * size for key, size in base.items()}]
-        second = next((shapes for sizes in moves if (shapes := tried(program, sizes)) is not None), None)
+        second = next((shapes for sizes in moves if (shapes := tried(program, module, sizes)) is not None), None)
         if second is None:
             raise NotImplementedError(f"onnx.export: the program runs at no other size of {symbol.label}: what depends on it cannot be told")
         for node, shape in second.items():
@@ -328,14 +374,14 @@ def free_shapes(program: ExportedProgram) -> dict[Node, tuple]:
     return {node: tuple(shape) for node, shape in found.items()}
 
 
-def tried(program: ExportedProgram, sizes: dict[str, int]) -> dict[Node, tuple] | None:
+def tried(program: ExportedProgram, module: GraphModule, sizes: dict[str, int]) -> dict[Node, tuple] | None:
     """The shapes at these sizes, None where the program does not take them."""
     symbols = program.checks.symbols
     if not all(symbols[name].lower <= size <= symbols[name].upper for name, size in sizes.items()) or not all(
             holds(relation, sizes) for relation in program.checks.relations):
         return None
     try:
-        return shapes_at(program, sizes)
+        return shapes_at(program, module, sizes)
     except (RuntimeError, ValueError, IndexError, TypeError, AssertionError):
         return None
 
@@ -363,14 +409,14 @@ class Shapes(Interpreter):
         return value
 
 
-def shapes_at(program: ExportedProgram, sizes: dict[str, int]) -> dict[Node, tuple]:
+def shapes_at(program: ExportedProgram, module: GraphModule, sizes: dict[str, int]) -> dict[Node, tuple]:
     """The shapes when the free sizes are these; the inputs are zeros, the state is copied."""
     inputs: list = [value.detach().clone() for value in program.state_values()]
     for item in program.checks.inputs:
         shape = [size if type(size) is int else size[1] * sizes[size[0]] + size[2] for size in item.shape or ()]
         value = item.value if item.number is None else item.number[1] * sizes[item.number[0]] + item.number[2]
         inputs.append(zeros(shape, dtype=item.dtype) if item.tensor else value)
-    run = Shapes(program.graph_module)
+    run = Shapes(module)
     run.found = {}
     with modes.no_grad():
         call(run.run, inputs)

@@ -63,10 +63,45 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
     setattr(Dimension, f"__r{_name}__", size_operator(_name, True))
 
 
+class NoValue(TypeError, AttributeError):
+    """What was asked needs a tensor's values, which are not there while its graph is built."""
+
+
+class Outline:
+    """What may be known of a graph's value: how an array like it lies in memory. Anything else that is read of it raises."""
+
+    __slots__ = ("_of",)
+    KNOWN = frozenset("shape ndim dtype strides size itemsize nbytes flags".split())
+
+    def __init__(self, tensor: Any):
+        self._of = tensor
+
+    def reshape(self, *shape: Any, copy: Any = None) -> Any:
+        """Whether it can be seen so, as `Tensor.reshape` asks."""
+        return self._of.held.reshape(*shape, copy=False) if copy is False else self._of.refuse()
+
+    def __array_function__(self, function: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        return function(self._of.held, *args[1:], **kwargs) if function is np.empty_like else self._of.refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of.held, name) if name in self.KNOWN else self._of.refuse()
+
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
+        return self._of.refuse()
+
+    __array__ = __getitem__ = __setitem__ = __iter__ = __len__ = __bool__ = __eq__ = __ne__ = __lt__ = __gt__ = refuse
+    __hash__ = object.__hash__
+
+
 class GraphTensor(Tensor):
     """A value of a static graph."""
 
-    __slots__ = ("graph", "node", "static_shape")
+    __slots__ = ("graph", "node", "static_shape", "held", "written")  # held: the stand-in; written: what wrote into its memory through another
+
+    @property
+    def _array(self) -> Any:
+        """For ops that read a tensor's memory by themselves: they would compute with the stand-in."""
+        return Outline(self)
 
     @property
     def name(self) -> str:
@@ -78,7 +113,7 @@ class GraphTensor(Tensor):
         return tuple.__new__(Size, [self.dimension(at) if size is None else size for at, size in enumerate(self.static_shape)])
 
     def dimension(self, at: int) -> Dimension:
-        return Dimension.of(self.graph, self.graph.add(Tensor.size, (self.node, at), {}), self._array.shape[at])
+        return Dimension.of(self.graph, self.graph.add(Tensor.size, (self.node, at), {}), self.held.shape[at])
 
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.shape[dim]
@@ -100,7 +135,7 @@ class GraphTensor(Tensor):
                         "graph is built before there are values. torch.export keeps branches with torch.cond.")
 
     def refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"{self!r} has no value while its graph is built: run it in a static.Session, or return it from the static.function.")
+        raise NoValue(f"{self!r} has no value while its graph is built: run it in a static.Session, or return it from the static.function.")
 
     item = tolist = numpy = __float__ = __int__ = __index__ = __complex__ = __array__ = backward = refuse
 
@@ -139,15 +174,18 @@ class GraphTensor(Tensor):
 
     @classmethod
     def __dispatch_inplace__(cls, function: Any, tensor: Any, args: tuple, kwargs: dict) -> Any:
-        """`x.add_(y)` on a value of a graph: the value of that name is from now on the new one."""
+        """`x.add_(y)` on a value of a graph: the value of that name is from now on the new one; others of its memory have none."""
         result = function(tensor, *args, **kwargs)
-        tensor.node, tensor._array, tensor.static_shape = result.node, result._array, result.static_shape
+        for other in tensor.graph.sharing(tensor):
+            other.written = f"{function.__name__}_ wrote into {tensor!r}"
+        tensor.node, tensor.held, tensor.static_shape = result.node, result.held, result.static_shape
         tensor._shape = None
+        tensor.graph.note(tensor)
         return tensor
 
     @staticmethod
     def __detach__(tensor: Any) -> Any:
-        return tensor.graph.wrap(tensor.graph.add(Tensor.detach, (tensor.node,), {}), tensor._array, tensor._dtype)
+        return tensor.graph.wrap(tensor.graph.add(Tensor.detach, (tensor.node,), {}), tensor.held, tensor._dtype)
 
 
 GraphTensor.__qualname__ = "Tensor"
@@ -181,6 +219,7 @@ class Graph:
         self.unknown = self.broadcasts = False
         self.kept: list = []
         self.after: tuple = ()
+        self.owners: dict[int, list[GraphTensor]] = {}  # values by the memory of their stand-ins
         self.collections: dict[str, list] = {}
 
     @contextlib.contextmanager
@@ -223,18 +262,30 @@ class Graph:
 
     def wrap(self, node: Node, array: np.ndarray, dtype: Any) -> GraphTensor:
         made = new(GraphTensor)
-        made._array, made._dtype, made._requires_grad = array, dtype, False
+        made.held, made._dtype, made._requires_grad, made.written = array, dtype, False, ""
         made._node = made._grad = made._meta = made._shape = None
         made.graph, made.node = self, node
         made.static_shape = tuple(None if size and self.unknown and size % UNKNOWN == 0 else size for size in array.shape)
         node.meta["val"] = made
+        self.note(made)
         return made
+
+    def note(self, tensor: GraphTensor) -> None:
+        self.owners.setdefault(owner(tensor.held), []).append(tensor)
+
+    def sharing(self, tensor: GraphTensor) -> list[GraphTensor]:
+        """The other values whose memory is this one's too: views of it, or what it is a view of."""
+        found = self.owners[owner(tensor.held)]
+        return [other for other in found if other is not tensor and np.may_share_memory(other.held, tensor.held)]
 
     def node_of(self, value: Any) -> Any:
         """An argument as what a node holds."""
         if isinstance(value, GraphTensor):
             if value.graph is not self:
                 raise ValueError(f"Tensor {value!r} is not an element of this graph.")
+            if value.written:
+                raise NotImplementedError(f"static: {value!r} is read after {value.written}, which shares its memory: graphs have no writes through "
+                                          "views; read it before, or use torch.where, torch.cat or a *_scatter function")
             return value.node
         if isinstance(value, Dimension):
             return value.node
@@ -278,7 +329,7 @@ class Graph:
         for tensor in tree_flatten(list(bound.values()))[0]:
             if isinstance(tensor, GraphTensor) and tensor.static_shape.count(None) == 1:
                 dim = tensor.static_shape.index(None)
-                have = tensor._array.shape[dim]  # a multiple of the unknown size, or the other way around
+                have = tensor.held.shape[dim]  # a multiple of the unknown size, or the other way around
                 if value % have == 0:
                     return tensor.dimension(dim) * (value // have)
                 if have % value == 0:
@@ -306,9 +357,16 @@ class Graph:
         return f"<static.Graph of {len(self.nodes.nodes)} nodes>"
 
 
+def owner(array: np.ndarray) -> int:
+    """What array a view is of, by identity."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return id(array)
+
+
 def stand_in(value: Any) -> Any:
     if isinstance(value, GraphTensor):
-        return wrap(value._array, value._dtype)
+        return wrap(value.held, value._dtype)
     return int(value) if isinstance(value, Dimension) else value
 
 
@@ -446,7 +504,7 @@ def assign(target: GraphTensor, value: Any, name: str = "assign") -> GraphTensor
     if not isinstance(value, Tensor):
         value = make_tensor(value, dtype=target._dtype)
     node = graph.add(store, (target.node, graph.node_of(value)), {}, name)
-    return graph.wrap(node, target._array, target._dtype)
+    return graph.wrap(node, target.held, target._dtype)
 
 
 def assign_add(target: GraphTensor, value: Any) -> GraphTensor:
@@ -487,7 +545,7 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients") ->
     if grad_ys is not None:
         weights = tuple(graph.node_of(item) for item in (grad_ys if isinstance(grad_ys, (list, tuple)) else [grad_ys]))
     node = graph.add(gradients_of, (tuple(y.node for y in ys), tuple(x.node for x in connected), weights, False), {}, name)
-    found = {x.node: graph.wrap(graph.add(operator.getitem, (node, at), {}), x._array, x._dtype) for at, x in enumerate(connected)}
+    found = {x.node: graph.wrap(graph.add(operator.getitem, (node, at), {}), x.held, x._dtype) for at, x in enumerate(connected)}
     for x in connected:
         found[x.node].static_shape = x.static_shape
     return [found.get(x.node) for x in xs]

@@ -36,7 +36,7 @@ class Optimizer:
 
     def slot(self, target: GraphTensor, what: str) -> GraphTensor:
         """A variable beside the variable, zeros at first."""
-        return variable(zeros_like(wrap(target._array, target._dtype)), name=f"{target.node.name}_{what}", trainable=False)
+        return variable(zeros_like(wrap(target.held, target._dtype)), name=f"{target.node.name}_{what}", trainable=False)
 
 
 class GradientDescentOptimizer(Optimizer):

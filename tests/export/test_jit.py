@@ -435,7 +435,7 @@ def plus(x):
 
 def test_mutated_scripts():
     from tests.export.test_archive import fuzz
-    assert fuzz.main(200, 3, script=True)["json", "refused"] > 10
+    assert fuzz.main(200, 3, "script")["json", "refused"] > 10
 
 
 # -- types, freezing, marks -----------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def test_a_program_without_inputs_needs_them():
 
 
 def test_mutated_archives():
-    found = fuzz.main(200, 5, native=True)
+    found = fuzz.main(200, 5, "native")
     assert sum(number for key, number in found.items() if key[-1] == "refused") > 100
 
 

@@ -165,3 +165,44 @@ def test_what_cannot_be_fed():
     for key in (z, 3, init):
         with pytest.raises(TypeError, match="Cannot interpret feed_dict key as Tensor"):
             session.run(a, {key: [1.0]})
+
+
+def test_ops_that_read_values_are_refused():
+    """They would compute with what stands for the values."""
+    static = torch.static
+    for function in (torch.unique, torch.nonzero, torch.geqrf, lambda x: torch.isin(x, torch.ones(1)), lambda x: torch.histc(x, 3), lambda x: torch.zeros(2, 2).copy_(x)):
+        with static.Graph().as_default():
+            x = static.placeholder(torch.float32, [2, 2], name="x")
+            with pytest.raises(TypeError, match="has no value while its graph is built"):
+                function(x)
+
+
+def test_writes_through_views():
+    """What shares memory with what was written is never read as it was."""
+    static = torch.static
+
+    def row(x):
+        y = x * 1
+        y[0].mul_(3)
+        return y
+
+    def before(x):
+        y = x * 1
+        view = y[0]
+        y.add_(1)
+        return view
+
+    def item(x):
+        y = x * 1
+        y[:, 1] += 2
+        return y
+
+    for function in (row, before, item):
+        with pytest.raises(NotImplementedError, match="graphs have no writes through views"):
+            static.function(function)(torch.ones(2, 2))
+
+    def only_view(x):
+        y = (x * 1).view(-1)
+        y.relu_()
+        return y.add_(1)
+    assert static.function(only_view)(torch.tensor([[-1.0, 2.0]])).tolist() == [1.0, 3.0]
