@@ -178,3 +178,33 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, preser
     return group(end, len(functions))(input)
 
 
+def set_checkpoint_early_stop(enable):
+    """A context manager, accepted: the recomputation always runs to its end here, which only costs time."""
+    return contextlib.nullcontext()
+
+
+def set_checkpoint_debug_enabled(enabled):
+    """A context manager, accepted: the errors name the tensors that differ anyway."""
+    return contextlib.nullcontext()
+
+
+def detach_variable(inputs):
+    """The tensors of a tuple without their history, requiring gradients as before; other values as they are."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value for value in inputs)
+
+
+def check_backward_validity(inputs):
+    """Warn where no input requires a gradient, so that a reentrant checkpoint would give none."""
+    if not any(isinstance(value, Tensor) and value._requires_grad for value in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+def get_device_states(*args):
+    """The devices besides the CPU that the tensors are on, and their generators' states: none."""
+    return [], []
+
+
+def set_device_states(devices, states, *, device_type=None):
+    """Put back what `get_device_states` gave."""

@@ -443,12 +443,24 @@ def join(self, iterable):
     return self.join([item for item in iterable])
 
 
-def counter_make(iterable=(), /, **kwargs):
-    return collections.Counter([item for item in iterable], **kwargs)
+def counter_make(iterable=None, /, **kwargs):
+    counts = collections.Counter()
+    if hasattr(iterable, "keys"):
+        for key in iterable.keys():
+            counts[key] = iterable[key]
+    elif iterable is not None:
+        for item in iterable:
+            counts[item] = counts.get(item, 0) + 1
+    for key, value in kwargs.items():
+        counts[key] = counts.get(key, 0) + value
+    return counts
 
 
 def deque_make(iterable=(), maxlen=None):
-    return collections.deque([item for item in iterable], maxlen)
+    made = collections.deque((), maxlen)
+    for item in iterable:
+        made.append(item)
+    return made
 
 
 EQUIVALENTS: dict[Any, Any] = {

@@ -317,6 +317,7 @@ class Operations(Attributes):
         if isinstance(iterator, ITERATORS):
             if self.is_from_before(iterator) and id(iterator) not in self.moving:
                 raise Break("Iterator from outside", f"a {type(iterator).__name__} made before the call")
+            self.followed += 1  # it has moved: a break in this instruction is moved before it
             return next(iterator)
         if type(iterator) is DictTurns:
             raise Break("Iterator from outside", "a loop over a dict, cut by a break")

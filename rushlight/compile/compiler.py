@@ -1,15 +1,16 @@
 """`torch.compiler`: what user code may say to and ask of the compiler."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..capture.calling import Calls
 from ..capture.machine import Break
 from ..capture.trace import Tracer
 from ..core.modes import slow
+from ..func.arrays import wrap_numpy
 from ..optim.optimizer import caller
-from .api import compile, list_backends
+from .api import compile, default_backend, find_backend, list_backends
 from .dispatch import busy, epoch, everything, stance
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
@@ -129,13 +130,43 @@ def cudagraph_mark_step_begin() -> None:
     """Nothing: there are no CUDA graphs here."""
 
 
-def keep_tensor_guards_unsafe(guard_entries: Any, keep_parameters: bool = False) -> list:
+def keep_all(guard_entries: Sequence, *more: Any) -> list[bool]:
+    """A `guard_filter_fn`: all guards stay, whatever the name says may go; here none is left out, since a hit checks them all in a microsecond."""
     return [True for _ in guard_entries]
 
 
-def wrap_numpy(fn: Any) -> Any:
-    """A function of NumPy arrays as one of tensors."""
-    raise NotImplementedError("compiler.wrap_numpy")
+keep_tensor_guards_unsafe = keep_portable_guards_unsafe = keep_all
+skip_guard_on_inbuilt_nn_modules_unsafe = skip_guard_on_all_nn_modules_unsafe = skip_guard_on_globals_unsafe = skip_all_guards_unsafe = keep_all
+
+
+def set_default_backend(backend: Any) -> None:
+    """Set what `compile` takes where no backend is given: a name or a callable; None for "inductor" again.
+
+    >>> import rushlight as torch
+    >>> torch.compiler.set_default_backend("eager")
+    >>> torch.compiler.get_default_backend()
+    'eager'
+    >>> torch.compiler.set_default_backend(None)
+    """
+    if backend is not None:
+        find_backend(backend)
+    default_backend["now"] = "inductor" if backend is None else backend
+
+
+def get_default_backend() -> Any:
+    """The backend that `compile` takes where none is given."""
+    return default_backend["now"]
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    """End graphs at calls of `fn`: it runs between them, as ordinary Python."""
+    for one in fn if isinstance(fn, (list, tuple)) else (fn,):
+        Tracer.special[one] = outside
+    return fn
+
+
+def outside(self: Any, args: tuple, kwargs: dict) -> Any:
+    raise Break("Disallowed function", "a function that was given to disallow_in_graph")
 
 
 def nested_compile_region(fn: Any = None) -> Any:
@@ -167,5 +198,6 @@ def register(package: Any) -> None:
 
 
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
-           "is_dynamo_compiling", "is_exporting", "list_backends", "nested_compile_region", "reset", "set_stance", "substitute_in_graph",
-           "wrap_numpy"]
+           "get_default_backend", "is_dynamo_compiling", "is_exporting", "keep_portable_guards_unsafe", "list_backends", "nested_compile_region",
+           "reset", "set_default_backend", "set_stance", "skip_all_guards_unsafe", "skip_guard_on_all_nn_modules_unsafe",
+           "skip_guard_on_globals_unsafe", "skip_guard_on_inbuilt_nn_modules_unsafe", "substitute_in_graph", "wrap_numpy"]

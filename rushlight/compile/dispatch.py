@@ -71,8 +71,9 @@ class RecompileError(TorchDynamoException):
 class Compiled:
     """What one call of `compile` made: the function, its backend, and the points met so far."""
 
-    def __init__(self, function: FunctionType, backend: Callable, fullgraph: bool, dynamic: bool | None, first: tuple = ()):
-        self.function, self.backend = function, backend
+    def __init__(self, function: FunctionType, backend: Callable, fullgraph: bool, dynamic: bool | None, first: tuple = (),
+                 recompile_limit: int | None = None):
+        self.function, self.backend, self.recompile_limit = function, backend, recompile_limit
         self.fullgraph, self.dynamic, self.first = fullgraph, dynamic, first
         self.leaf = False  # a layer of the library compiled by itself, see `api.compile_in_place`
         self.token = object()  # marks the entries that count for this call of compile
@@ -239,7 +240,7 @@ class Compiled:
         if now == "fail_on_recompile":
             raise RuntimeError("Detected recompile when torch.compile stance is 'fail_on_recompile'. "
                                f"filename: '{point.where[0]}', function name: '{point.where[2]}', line number: {point.where[1]}")
-        if sum(entry.owner is self.token for entry in point.entries) >= config.recompile_limit:
+        if sum(entry.owner is self.token for entry in point.entries) >= self.limit:
             self.limit_hit(point, roots)
             self.give_way(point)
             return None
@@ -392,6 +393,10 @@ class Compiled:
                 found.append(f"0/{number}: {describe(guard, roots)}")
         return found
 
+    @property
+    def limit(self) -> int:
+        return config.recompile_limit if self.recompile_limit is None else self.recompile_limit
+
     def limit_hit(self, point: Point, roots: list) -> None:
         reasons = self.reasons(point, roots)
         if self.fullgraph or config.fail_on_recompile_limit_hit:
@@ -402,7 +407,7 @@ class Compiled:
             filename, line, name = point.where
             last = reasons[0] if reasons else "unknown"
             log.warning("torch._dynamo hit config.recompile_limit (%d)\n   function: '%s' (%s:%d)\n   last reason: %s\n"
-                        "To log all recompilation reasons, use RUSHLIGHT_LOGS=recompiles.", config.recompile_limit, name, filename, line, last)
+                        "To log all recompilation reasons, use RUSHLIGHT_LOGS=recompiles.", self.limit, name, filename, line, last)
 
     def first_point(self) -> Point:
         function = self.function

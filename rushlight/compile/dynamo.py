@@ -4,8 +4,18 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..tensor import Tensor
-from .api import InvalidBackend, compile, find_backend, list_backends
-from .compiler import allow_in_graph, assume_constant_result, disable, graph_break, is_compiling, reset, substitute_in_graph
+from .api import InvalidBackend, compile, find_backend, list_backends, register_backend
+from .compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    disallow_in_graph,
+    graph_break,
+    is_compiling,
+    reset,
+    set_stance,
+    substitute_in_graph,
+)
 from .config import config, counters
 from .dispatch import FailOnRecompileLimitHit, RecompileError
 from .explain import Explanation, explain
@@ -50,6 +60,14 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool
     return lambda fn: compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable)
 
 
+def optimize_assert(backend: Any = "inductor", **options: Any) -> Any:
+    """`optimize` that raises instead of breaking the graph."""
+    return optimize(backend, nopython=True, **options)
+
+
+nonstrict_trace = allow_in_graph  # what is passed may be of any kind here
+
+
 def lookup_backend(name: Any) -> Any:
     return find_backend(name)
 
@@ -62,6 +80,6 @@ utils = SimpleNamespace(counters=counters)
 exc = SimpleNamespace(Unsupported=Unsupported, InvalidBackend=InvalidBackend, FailOnRecompileLimitHit=FailOnRecompileLimitHit,
                       RecompileError=RecompileError, TorchDynamoException=TorchDynamoException, BackendCompilerFailed=BackendCompilerFailed)
 eval_frame = SimpleNamespace(OptimizedModule=OptimizedModule)
-__all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "exc", "explain", "graph_break", "is_compiling",
-           "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "optimize", "reset",
-           "substitute_in_graph", "utils"]
+__all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph", "exc", "explain", "graph_break", "is_compiling",
+           "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "nonstrict_trace", "optimize",
+           "optimize_assert", "register_backend", "reset", "set_stance", "substitute_in_graph", "utils"]

@@ -3,6 +3,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import nn
+from rushlight.utils import checkpoint as checkpoint_file
 from rushlight.utils.checkpoint import checkpoint, checkpoint_sequential
 
 WAYS = pytest.mark.parametrize("reentrant", [False, True])
@@ -76,3 +77,16 @@ def test_another_shape_the_second_time_is_named():
     y = checkpoint(fickle, torch.ones(4, requires_grad=True), use_reentrant=False)
     with pytest.raises(RuntimeError, match="Recomputed values for the following tensors have different metadata|different metadata"):
         y.sum().backward()
+
+
+def test_the_helpers_that_libraries_call():
+    x, y = torch.ones(1, requires_grad=True) * 2, torch.ones(1)
+    detached = checkpoint_file.detach_variable((x, y, 3))
+    assert detached[0].is_leaf and detached[0].requires_grad and not detached[1].requires_grad and detached[2] == 3
+    with pytest.raises(RuntimeError, match="Only tuple of tensors is supported"):
+        checkpoint_file.detach_variable([x])
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        checkpoint_file.check_backward_validity([y])
+    checkpoint_file.set_device_states(*checkpoint_file.get_device_states(x))
+    with checkpoint_file.set_checkpoint_early_stop(False), checkpoint_file.set_checkpoint_debug_enabled(True):
+        checkpoint_file.checkpoint(torch.exp, x, use_reentrant=False).backward()

@@ -1,5 +1,6 @@
 """What compile asks of a backend, what it gives it, and what it says of one that fails."""
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -60,3 +61,56 @@ def test_a_result_that_is_taken_for_a_constant_is_had_once():
     compiled = torch.compile(lambda x: x + settings()["a"] + settings("b")["t"], backend="eager", fullgraph=True)
     first = compiled(X).tolist()
     assert [compiled(X).tolist() for _ in range(3)] == [first] * 3 == [[12.5, 13.0]] * 3 and calls == ["a", "b"]
+
+
+def test_a_registered_backend_is_known_by_its_name():
+    seen = []
+
+    @torch._dynamo.register_backend(name="tests_backend")
+    def backend(module, example_inputs):
+        seen.append(len(example_inputs))
+        return module.forward
+    assert torch.compile(lambda x: x + 1, backend="tests_backend")(torch.ones(1)).item() == 2 and seen == [1]
+    assert "tests_backend" in torch.compiler.list_backends()
+    with pytest.raises(ValueError, match="registered already"):
+        torch._dynamo.register_backend(backend, name="tests_backend")
+
+
+def test_the_default_backend_can_be_set():
+    assert torch.compiler.get_default_backend() == "inductor"
+    seen = []
+
+    def backend(module, example_inputs):
+        seen.append(1)
+        return module.forward
+    torch.compiler.set_default_backend(backend)
+    try:
+        assert torch.compile(lambda x: x + 1)(torch.ones(1)).item() == 2 and seen == [1]
+    finally:
+        torch.compiler.set_default_backend(None)
+    assert torch.compiler.get_default_backend() == "inductor"
+    with pytest.raises(torch._dynamo.exc.InvalidBackend, match="Invalid backend: 'nonsense'"):
+        torch.compiler.set_default_backend("nonsense")
+
+
+def test_a_call_of_compile_may_have_its_own_limit(caplog):
+    function = torch.compile(lambda x, k: x * len(k), recompile_limit=2, dynamic=False)
+    assert [function(torch.ones(1), "a" * n).item() for n in range(5)] == [0, 1, 2, 3, 4]
+    assert "config.recompile_limit (2)" in caplog.text
+    with pytest.raises(NotImplementedError, match="shapes_spec"):
+        torch.compile(lambda x: x, shapes_spec=())
+
+
+def test_functions_that_end_graphs():
+    def triple(x):
+        return x * 3
+    torch._dynamo.disallow_in_graph(triple)
+    assert torch.compile(lambda x: triple(x + 1) - 1)(torch.ones(1)).item() == 5
+    assert torch._dynamo.explain(lambda x: triple(x + 1) - 1)(torch.ones(1)).graph_break_count == 1
+
+
+def test_numpy_functions_as_functions_of_tensors():
+    wrapped = torch.compiler.wrap_numpy(lambda a, b=1: {"sum": np.sum(a * b, axis=-1)})
+    for function in (wrapped, torch.compile(wrapped)):
+        found = function(torch.ones(2, 3), b=torch.full((3,), 2.0))
+        assert found["sum"].tolist() == [6, 6] and found["sum"].dtype is torch.float32

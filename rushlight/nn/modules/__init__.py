@@ -97,5 +97,12 @@ def _install() -> None:
         globals()[name] = place
 
 
+def __getattr__(name: str) -> Any:
+    """Every module class, as `nn` has it."""
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(sys.modules["rushlight.nn"], name)
+
+
 _install()
 __all__ = ["Module", *PLACES]
