@@ -125,15 +125,14 @@ class Accumulators:
                 square = [f.load(self.kind, self.cells[first + i, v], 64) if i < present else zero for i in range(lanes)]
                 for r, value in enumerate(transposed_square(f, square)):
                     if v * lanes + r < rows:
-                        self.put(value, f.address(out, f.i64((v * lanes + r) * distance + first), self.element), mask, old)
+                        self.put(value, f.address(out, f.i64((v * lanes + r) * distance + first), self.element), present, old)
 
-    def put(self, value: Value, to: Value, mask: Value, old: Value) -> None:
+    def put(self, value: Value, to: Value, present: int, old: Value) -> None:
         f, kind = self.f, self.kind
-        load, store = f"llvm.masked.load.{kind.mangled}.p0", f"llvm.masked.store.{kind.mangled}.p0"
-        f.module.declare(f"declare {kind} @{load}(ptr, {mask.type}, {kind})")
-        f.module.declare(f"declare void @{store}({kind}, ptr, {mask.type})")
+        load = f"llvm.masked.load.{kind.mangled}.p0"
+        f.module.declare(f"declare {kind} @{load}(ptr, {old.type}, {kind})")
         value = value + f.emit(kind, f"call {kind} @{load}(ptr align {self.size} {to.text}, {old}, {kind} zeroinitializer)")
-        f.do(f"call void @{store}({value}, ptr align {self.size} {to.text}, {mask})")
+        f.store_first(value, to, present, self.size)
 
     def prefetch(self, base: Value, index: Value, written: bool = False) -> None:
         """Ask for a line that will be used soon; any address will do."""

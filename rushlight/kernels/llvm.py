@@ -22,7 +22,7 @@ from . import cache
 # Everything generated code may call: what the pool and the arena need, and what LLVM itself emits for fma, memcpy and
 # the functions of the C mathematics library that are not generated here.
 SYMBOLS = frozenset(
-    ("sem_wait sem_post aligned_alloc free memcpy memset memmove fma fmaf floor floorf ceil ceilf trunc truncf rint rintf "
+    ("sem_wait sem_post aligned_alloc madvise free memcpy memset memmove fma fmaf floor floorf ceil ceilf trunc truncf rint rintf "
      "nearbyint nearbyintf roundeven roundevenf fmod fmodf pow powf ").split()
     + [name + suffix for suffix in ("", "f") for name in
        ("lgamma tgamma erf erfc exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "

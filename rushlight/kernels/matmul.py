@@ -193,6 +193,11 @@ class Product:
                 columns_of_b.append(f.load(Type(self.packed, shape.lanes), pointer, self.size))
             else:
                 columns_of_b.append(self.masked_load(f, vector, pointer, masks[j]))
+        if shape.pack_b:
+            # A row of the next panel: it lies behind this one, and comes from memory or the third cache.
+            f.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+            later = f.emit(POINTER, f"getelementptr {self.element}, {b}, {(k + depth) * b_step}")
+            f.do(f"call void @llvm.prefetch.p0({later}, i32 0, i32 3, i32 1)")
         column_base = f.address(a, k * a_step, self.element)
         for i in range(rows):
             place = a_row * i if isinstance(a_row, Value) else f.i64(i * a_row)
@@ -214,10 +219,10 @@ class Product:
                 value = Value(f, f"%t{i}.{j}", vector)
                 if adding is not None:
                     value = value + self.masked_load(f, vector, pointer, adding if masks[j] is None else adding & masks[j])
-                if masks[j] is None:
-                    f.store(value, pointer, self.size)
-                else:
+                if columns is None:
                     self.masked_store(f, value, pointer, masks[j])
+                else:
+                    f.store_first(value, pointer, min(columns - j * shape.lanes, shape.lanes), self.size)
         f.ret()
         return name
 
@@ -237,8 +242,25 @@ class Product:
 
     # -- packing -----------------------------------------------------------------------------------------------------
 
-    def pack(self, label: str, operand: Operand, along: int, across: int, extent: int, width: int, target: int) -> str:
-        """Panels of `width` entries of the dim with stride `across`, each [k][width], zeros beyond `extent`."""
+    @property
+    def depth(self) -> Any:
+        """Of K that one pass goes over."""
+        k = self.shape.k
+        return k if not is_open(k) and k <= DEPTH + DEPTH // 2 else DEPTH
+
+    def length(self, f: Function, low: Value) -> Value:
+        """Of the pass that begins at `low`."""
+        return f.i64(self.depth) if same(self.depth, self.shape.k) else (f.i64(self.shape.k) - low).below(self.depth)
+
+    def panel(self, f: Function, number: Value, count: Any, width: int, low: Value) -> Value:
+        """Where in panels [pass over K][panel][k][width] one begins; `low` is where the pass does."""
+        return low * (count * width) + number * width * self.length(f, low)
+
+    def pack(self, label: str, operand: Operand, along: int, across: int, extent: int, width: int, target: int, blocks: bool = False) -> str:
+        """Panels of `width` entries of the dim with stride `across`, each [k][width], zeros beyond `extent`.
+
+        `blocks`: those of one pass over K lie together, or panels far apart would share sets of the caches.
+        """
         name, shape = f"{self.name}_pack_{label}", self.shape
         f = self.task(f"pack_{label}")
         frame, begin, end = f.parameters
@@ -246,28 +268,31 @@ class Product:
         packed = f.load(POINTER, f.address(frame, f.i64(target), "ptr"), 8)
         panels, scalar, ragged = ceil_div(extent, width), Type(self.element), possibly(extent % width)
 
-        def places(item: Value) -> tuple[Value, Value, Value]:
-            """A panel's source, its place, and how many of its entries there are."""
-            number = f.op("urem", item, f.i64(panels))
-            start = self.batch_start(f, operand, f.op("udiv", item, f.i64(panels)))
+        def places(item: Value, low: Value) -> tuple[Value, Value, Value]:
+            """A panel's source, its place less `low` rows in the pass that begins there, and how many of its entries there are."""
+            number, batch = f.op("urem", item, f.i64(panels)), f.op("udiv", item, f.i64(panels))
+            start = self.batch_start(f, operand, batch)
             left = f.i64(extent) - number * width
-            return (f.address(source, start + number * (width * across), self.element), f.address(packed, item * (width * shape.k), self.element),
+            place = item * (width * shape.k)
+            if blocks:
+                place = batch * (panels * width * shape.k) + self.panel(f, number, panels, width, low) - low * width
+            return (f.address(source, start + number * (width * across), self.element), f.address(packed, place, self.element),
                     (left < width).select(left, width) if ragged else f.i64(width))
 
         if same(across, 1):
             # Rows are read in the order in which they lie, a few at a time for all panels.
             def some_rows(low: Value) -> None:
                 high = (low + BAND).below(shape.k)
-                f.loop(begin, end, 1, lambda item: self.copy_rows(f, *places(item), along, width, ragged, low, high))
+                first = low & -DEPTH if blocks and not same(self.depth, shape.k) else f.i64(0)
+                last = first + self.length(f, first) if blocks else f.i64(shape.k)
+                f.loop(begin, end, 1, lambda item: self.copy_rows(f, *places(item, first), along, width, ragged, low, high, last))
 
             f.loop(f.i64(0), f.i64(shape.k), BAND, some_rows)
             f.ret()
             return name
 
         def panel(item: Value) -> None:
-            base, to, present = places(item)
-
-            def scalar_block(low: Value, high: Value) -> None:
+            def scalar_block(base: Value, to: Value, present: Value, low: Value, high: Value) -> None:
                 def entry(i: Value) -> None:
                     row = f.address(base, i * across, self.element)
                     f.loop(low, high, 1, lambda k: f.store(
@@ -280,24 +305,24 @@ class Product:
                         f.constant(scalar, 0.0), f.address(to, k * width + i, self.element), self.size)))
 
             def block(low: Value) -> None:
-                high = low + DEPTH
-                high = (high < shape.k).select(high, shape.k)
+                base, to, present = places(item, low)
+                high = low + self.length(f, low)
                 if not same(along, 1) or shape.lanes < 4 or width < 4:
-                    scalar_block(low, high)
+                    scalar_block(base, to, present, low, high)
                     return
                 whole = low + ((high - low) & -shape.lanes)
 
                 def vectors() -> None:
                     f.loop(low, whole, shape.lanes, lambda k: self.turn(f, base, to, across, width, k))
                     if possibly(shape.k % shape.lanes):
-                        scalar_block(whole, high)
+                        scalar_block(base, to, present, whole, high)
 
                 if ragged:
-                    f.either(present.equal(width), vectors, lambda: scalar_block(low, high))
+                    f.either(present.equal(width), vectors, lambda: scalar_block(base, to, present, low, high))
                 else:
                     vectors()
 
-            f.loop(f.i64(0), f.i64(shape.k), DEPTH, block)
+            f.loop(f.i64(0), f.i64(shape.k), self.depth, block)
 
         f.loop(begin, end, 1, panel)
         f.ret()
@@ -307,16 +332,18 @@ class Product:
         """Entries that are contiguous along k, a square of lanes at a time."""
         lanes = self.shape.lanes
         for first in range(0, width, lanes):
-            f.call(self.square(min(lanes, width - first)), None, f.address(base, k + f.i64(across) * first, self.element), f.i64(across),
+            f.call(self.square(min(lanes, width - first), width < lanes), None, f.address(base, k + f.i64(across) * first, self.element), f.i64(across),
                    f.address(to, k * width + first, self.element), f.i64(width))
 
-    def square(self, count: int) -> str:
+    def square(self, count: int, spills: bool) -> str:
         """void f(from, across, to, width): `count` vectors that lie `across` entries apart, transposed to rows `width` apart.
+
+        `spills`: rows are no wider than that, so one may be written before the next as a whole vector.
 
         One function for all products: to compile the shuffles takes longer than most of a product's code.
         """
         lanes, vector = self.shape.lanes, Type(self.element, self.shape.lanes)
-        name = f"turn_{self.element}_{lanes}_{count}"
+        name = f"turn_{self.element}_{lanes}_{count}{'_spills' if spills else ''}"
         if name not in self.module.functions:
             f = self.module.function(name, "void", [("from", POINTER), ("across", I64), ("to", POINTER), ("width", I64)], "noinline nounwind", "internal")
             source, across, target, width = f.parameters
@@ -326,22 +353,22 @@ class Product:
                 source = f.address(source, across, self.element) if i < count - 1 else source
             rows += [f.constant(vector, 0.0)] * (lanes - count)
             for i, value in enumerate(transposed_square(f, rows)):
-                if count == lanes:
-                    f.store(value, target, self.size)
+                if spills and i * count + lanes <= lanes * count:
+                    f.store(value, target, self.size)  # what goes beyond this row, the next ones overwrite
                 else:
-                    self.masked_store(f, value, target, self.mask(f, count))
+                    f.store_first(value, target, count, self.size)
                 target = f.address(target, width, self.element) if i < lanes - 1 else target
             f.ret()
         return name
 
     def copy_rows(self, f: Function, base: Value, to: Value, present: Value, along: int, width: int, partial: bool, low: Value,
-                  high: Value) -> None:
-        """Rows `low` to `high` of a panel, contiguous in the source, a vector at a time."""
+                  high: Value, last: Value) -> None:
+        """Rows `low` to `high` of a panel that ends before row `last`, contiguous in the source, a vector at a time."""
         lanes = self.shape.lanes
         vector = Type(self.element, lanes)
         whole, rest = width // lanes, width % lanes
 
-        def row(k: Value, last: bool) -> None:
+        def row(k: Value, ends: bool) -> None:
             source, target = f.address(base, k * along, self.element), f.address(to, k * width, self.element)
             for j in range(whole + bool(rest)):
                 at = f.address(source, f.i64(j * lanes), self.element)
@@ -352,15 +379,15 @@ class Product:
                     mask = self.mask(f, rest)
                 value = f.load(vector, at, self.size) if mask is None else self.masked_load(f, vector, at, mask)
                 into = f.address(target, f.i64(j * lanes), self.element)
-                if j == whole and last:
-                    self.masked_store(f, value, into, self.mask(f, rest))
+                if j == whole and ends:
+                    f.store_first(value, into, rest, self.size)
                 else:
-                    f.store(value, into, self.size)  # what goes beyond this row, the next one overwrites
+                    f.store(value, into, self.size)  # what goes beyond this row, the next ones overwrite
 
         if not rest:
             f.loop(low, high, 1, lambda k: row(k, False))
             return
-        end = high.below(self.shape.k - 1)
+        end = high.below(last - ceil_div(lanes - rest, width)).above(low)  # from here on a whole vector would reach beyond the panel
         f.loop(low, end, 1, lambda k: row(k, False))
         f.loop(end, high, 1, lambda k: row(k, True))
 
@@ -387,8 +414,6 @@ class Product:
         b = f.load(POINTER, f.address(frame, f.i64(b_slot), "ptr"), 8)
         c = f.load(POINTER, f.address(frame, f.i64(self.c.slot), "ptr"), 8)
         row_blocks, column_blocks = ceil_div(shape.row_tiles, shape.row_block), ceil_div(shape.column_tiles, shape.column_block)
-        one_pass = not is_open(shape.k) and shape.k <= DEPTH + DEPTH // 2
-        depth = shape.k if one_pass else DEPTH
 
         def task(item: Value) -> None:
             row_number = f.op("urem", item, f.i64(row_blocks))
@@ -410,18 +435,18 @@ class Product:
             last_column = (last_column < shape.column_tiles).select(last_column, shape.column_tiles)
 
             def block(low: Value) -> None:
-                length = f.i64(depth) if one_pass else (f.i64(shape.k) - low).below(depth)
-                add = [] if one_pass else [low > 0]
+                length = self.length(f, low)
+                add = [] if same(self.depth, shape.k) else [low > 0]
 
                 def column(j: Value) -> None:
                     if shape.pack_b:
-                        panel = f.address(b_base, j * (shape.width * shape.k) + low * shape.width, self.element)
+                        panel = f.address(b_base, self.panel(f, j, shape.column_tiles, shape.width, low), self.element)
                     else:
                         panel = f.address(b_base, low * self.b.first + j * shape.width, self.element)
 
                     def tile(i: Value) -> None:
                         if shape.pack_a:
-                            side = f.address(a_base, i * (shape.rows * shape.k) + low * shape.rows, self.element)
+                            side = f.address(a_base, self.panel(f, i, shape.row_tiles, shape.rows, low), self.element)
                         else:
                             side = f.address(a_base, low * self.a.second + i * (shape.rows * self.a.first), self.element)
                         target = f.address(c_base, i * (shape.rows * self.c.first) + j * shape.width, self.element)
@@ -431,7 +456,7 @@ class Product:
 
                 f.loop(first_column, last_column, 1, column)
 
-            f.loop(f.i64(0), f.i64(shape.k), depth, block)
+            f.loop(f.i64(0), f.i64(shape.k), self.depth, block)
             if self.after is not None:
                 self.follow(f, frame, batch, first_row, last_row, column_number)
 
@@ -560,9 +585,9 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
         if after is not None:
             writer.after = after._replace(slot=own)
         if shape.pack_a:
-            writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"])
+            writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"], True)
         if shape.pack_b:
-            writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"])
+            writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"], True)
         writer.compute(slots["a"], slots["b"], many["a"], many["b"])
     for label, panels in packs:
         share = panels if typical(panels * k) * 16 <= 200_000 else grain(panels, work, PARALLEL_WORK, 8)

@@ -5,6 +5,7 @@ Where the processor has no such instruction, rules multiply in float32 instead.
 """
 
 import math
+from typing import Any
 
 from . import llvm
 from .arrays import External, Source
@@ -33,6 +34,10 @@ class PairProduct(Product):
         symbol = "llvm.x86.avx512bf16.dpbf16ps.512"
         self.module.declare(f"declare {total.type} @{symbol}({total.type}, {pairs}, {pairs})")
         return f.emit(total.type, f"call {total.type} @{symbol}({total}, {a}, {b})")
+
+    def panel(self, f: Function, number: Value, count: Any, width: int, low: Value) -> Value:
+        """Each panel is whole."""
+        return number * (width * self.shape.k) + low * width
 
     def pack_pairs(self, label: str, side: Operand, along: int, across: int, extent: int, width: int, target: int, depth: int) -> None:
         """Panels of `width` entries, each [pair of k][width]; zeros beyond `extent` and after an odd K."""
@@ -103,10 +108,7 @@ class PairProduct(Product):
                 rows += [f.constant(vector, 0)] * (16 - count)
                 for i, value in enumerate(transposed_square(f, rows)):
                     place = f.address(to, (k + i) * width + first, "i32")
-                    if count == 16:
-                        f.store(value, place, 4)
-                    else:
-                        self.masked_store(f, value, place, self.mask(f, count))
+                    f.store_first(value, place, count, 4)
 
         f.loop(f.i64(0), f.i64(self.shape.k), 16, square)
 

@@ -260,7 +260,7 @@ class Columns:
         if self.mask is None:
             self.f.store(value, at, self.layer.width)
         else:
-            self.product.masked_store(self.f, value, at, self.mask)
+            self.f.store_first(value, at, self.layer.size % self.layer.lanes, self.layer.width)
 
     def constant(self, value: float) -> Value:
         return self.f.constant(self.vector, value)

@@ -7,6 +7,8 @@ the GIL is free meanwhile.  Temporaries live in one arena, kept between calls.
 
 import ctypes
 import math
+import mmap
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -15,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import memory
+from ..core.memory import HUGE_PAGE
 from . import launch, llvm
 from .ir import Function, Module, Type, Value
 from .pool import PARALLEL, pool
@@ -178,12 +181,18 @@ def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dic
             before = f.label
             f.branch_if(f.emit(Type("i1"), f"icmp eq {kept}, null"), "make", "have")
             f.block("make")
-            made = f.emit(pointer, f"call ptr @aligned_alloc(i64 64, i64 {-(-arena_size // 64) * 64})")
-            f.branch_if(f.emit(Type("i1"), f"icmp eq {made}, null"), "exhausted", "have")
+            unit = HUGE_PAGE if arena_size >= 2 * HUGE_PAGE else 64
+            size = -(-arena_size // unit) * unit
+            made = f.emit(pointer, f"call ptr @aligned_alloc(i64 {unit}, i64 {size})")
+            f.branch_if(f.emit(Type("i1"), f"icmp eq {made}, null"), "exhausted", "enter")
             f.block("exhausted")
             f.ret(f.i64(-1))
+            f.block("enter")
+            if unit == HUGE_PAGE:
+                in_huge_pages(f, made, f.i64(size))
+            f.branch("have")
             f.block("have")
-            base = start = f.phi(pointer, [(kept.text, before), (made.text, "make")])
+            base = start = f.phi(pointer, [(kept.text, before), (made.text, "enter")])
             offsets = Value(f, module.table("arena_offsets", "i64", list(arena.values())), pointer)
         else:
             base = growing(f, kept, f.load(i64, section("arena"), 8))
@@ -226,6 +235,13 @@ def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dic
     return max(len(names), 1)
 
 
+def in_huge_pages(f: Function, memory: Value, size: Value) -> None:
+    """Ask for huge pages: else the addresses of a large arena take longer to look up than the caches."""
+    if sys.platform == "linux":
+        f.module.declare("declare i32 @madvise(ptr, i64, i32)")
+        f.do(f"call i32 @madvise({memory}, {size}, i32 {mmap.MADV_HUGEPAGE})")
+
+
 def growing(f: Function, kept: Value, needed: Value) -> Value:
     """Memory of at least `needed` bytes behind a head of 64, whose first word is how many there are; what was kept, if it has them."""
     pointer, i64 = Type("ptr"), Type("i64")
@@ -236,15 +252,20 @@ def growing(f: Function, kept: Value, needed: Value) -> Value:
     f.do(f"call void @free({kept})")
     f.branch("make")
     f.block("make")
-    made = f.emit(pointer, f"call ptr @aligned_alloc(i64 64, {needed + 64})")
+    large = needed >= 2 * HUGE_PAGE
+    unit = large.select(f.i64(HUGE_PAGE), f.i64(64))
+    total = (needed + 63 + unit) & -unit
+    made = f.emit(pointer, f"call ptr @aligned_alloc({unit}, {total})")
     f.branch_if(f.emit(Type("i1"), f"icmp eq {made}, null"), "exhausted", "enter")
     f.block("exhausted")
     f.ret(f.i64(-1))
     f.block("enter")
+    f.when(large, lambda: in_huge_pages(f, made, total))
     f.store(needed, made, 8)
+    after = f.label
     f.branch("have")
     f.block("have")
-    return f.phi(pointer, [(kept.text, "look"), (made.text, "enter")])
+    return f.phi(pointer, [(kept.text, "look"), (made.text, after)])
 
 
 def step_words(steps: list[Step], place: Callable[[str], Any]) -> tuple[list, list]:
