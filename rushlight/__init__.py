@@ -5,20 +5,23 @@ What every program needs is imported here; the rest (nn, optim, compile, ...) lo
 import importlib
 import os
 
-from . import autograd, ops
-from .autograd.graph import is_anomaly_check_nan_enabled, is_anomaly_enabled
-from .core import dtypes, modes, parallel
-from .core.devices import device
-from .core.dtypes import (bfloat16, bool, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
-                          half, iinfo, int, int8, int16, int32, int64, long, short, uint8, uint16, uint32, uint64)
-from .core.errors import OutOfMemoryError
-from .core.layouts import (channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, sparse_coo, sparse_csr,
-                           strided)
-from .core.modes import enable_grad, get_default_dtype, inference_mode, no_grad, set_default_dtype, set_grad_enabled
-from .core.promotion import can_cast, promote_types
-from .core.size import Size
-from .ops import dispatch, generate
-from .tensor import Tensor
+from .core.collector import Waits
+
+with Waits(stays=True):
+    from . import autograd, ops
+    from .autograd.graph import is_anomaly_check_nan_enabled, is_anomaly_enabled
+    from .core import dtypes, modes, parallel
+    from .core.devices import device
+    from .core.dtypes import (bfloat16, bool, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
+                              half, iinfo, int, int8, int16, int32, int64, long, short, uint8, uint16, uint32, uint64)
+    from .core.errors import OutOfMemoryError
+    from .core.layouts import (channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, sparse_coo, sparse_csr,
+                               strided)
+    from .core.modes import enable_grad, get_default_dtype, inference_mode, no_grad, set_default_dtype, set_grad_enabled
+    from .core.promotion import can_cast, promote_types
+    from .core.size import Size
+    from .ops import dispatch, generate
+    from .tensor import Tensor
 
 __version__ = "0.1.0"
 is_grad_enabled, is_inference_mode_enabled = modes.grad_enabled, modes.inference_enabled
@@ -30,14 +33,14 @@ if os.environ.get("RUSHLIGHT_NUM_THREADS"):  # OpenBLAS reads OMP_NUM_THREADS it
 
 def on_all_cores(op, *args):
     """The first large array of an eager op: the kernels load, and take this function's place."""
-    importlib.import_module(".kernels.eager", __name__).install()
+    imported("kernels.eager").install()
     return generate.NAMES["on_all_cores"](op, *args)
 
 
 def half_product(name, left, right):
     """A product of half types: where it is large, the kernels know whether the processor has an instruction for it."""
     large = left.dtype == right.dtype and left.size * right.shape[-1] >= 1 << 21  # multiplications from which a program pays
-    return importlib.import_module(".kernels.eager", __name__).half_product(name, left, right) if large else None
+    return imported("kernels.eager").half_product(name, left, right) if large else None
 
 
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
@@ -62,39 +65,45 @@ def __getattr__(name):
         globals()[name] = value = ops.TORCH[name]
         return value
     if name in NAMES:
-        value = getattr(importlib.import_module("." + NAMES[name], __name__), name)
+        value = getattr(imported(NAMES[name]), name)
         globals()[name] = value
         return value
     if name.startswith("_foreach_"):
-        function = importlib.import_module(".foreach", __name__).foreach(name)
+        function = imported("foreach").foreach(name)
         if function is not None:
             globals()[name] = function
             return function
     if name in MODULES:
-        return importlib.import_module("." + name, __name__)
+        return imported(name)
     if name == "__all__":  # `import *`: what is loaded, and the ops that are not yet
         return [name for name in {**globals(), **ops.TORCH} if not name.startswith("_") and name not in OWN]
     # AttributeError is what `hasattr` and other probes expect
     raise AttributeError(f"module 'rushlight' has no attribute '{name}'{hint(name)}", name=name, obj=None)
 
 
+def imported(module):
+    """A module of this package."""
+    with Waits(stays=True):
+        return importlib.import_module("." + module, __name__)
+
+
 def hint(name):
     """Why a name that PyTorch has is not here, or the name that was meant."""
     if name.startswith("__"):
         return ""  # probes of Python's own
-    absent = importlib.import_module(".core.absent", __name__).absence("rushlight", name)
+    absent = imported("core.absent").absence("rushlight", name)
     if absent:
         return absent
     import difflib
-    close = difflib.get_close_matches(name, [*globals(), *ops.TORCH, *NAMES, *MODULES], 1)
+    close = difflib.get_close_matches(name, [*globals(), *ops.TORCH.names(), *NAMES, *MODULES], 1)
     return f". Did you mean: '{close[0]}'?" if close else ""
 
 
-OWN = {"MODULES", "NAMES", "OWN", "generate", "hint", "importlib", "on_all_cores", "os"}  # this file's own business
+OWN = {"MODULES", "NAMES", "OWN", "Waits", "generate", "hint", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
 
 
 def __dir__():
-    return sorted({*globals(), *ops.TORCH, *NAMES, *MODULES} - OWN)
+    return sorted({*globals(), *ops.TORCH.names(), *NAMES, *MODULES} - OWN)
 
 
 def is_tensor(obj):

@@ -79,12 +79,12 @@ def rng_fork(state):
     if state is None:
         yield
         return
-    now = generator.default_generator.get_state()
-    generator.default_generator.set_state(state)
+    now = generator.default_generator.remember()
+    generator.default_generator.go_back(state)
     try:
         yield
     finally:
-        generator.default_generator.set_state(now)
+        generator.default_generator.go_back(now)
 
 
 def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default", debug=False,
@@ -110,7 +110,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         return Reentrant.apply(function, preserve_rng_state, *args)
-    state = generator.default_generator.get_state() if preserve_rng_state else None
+    state = generator.default_generator.remember() if preserve_rng_state else None
     forward_context, recompute_context = context_fn()
 
     def rerun():
@@ -132,7 +132,7 @@ class Reentrant(Function):
         if not any(isinstance(arg, Tensor) and arg._requires_grad for arg in args):
             warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=4)
         ctx.function, ctx.args = function, args
-        ctx.state = generator.default_generator.get_state() if preserve_rng_state else None
+        ctx.state = generator.default_generator.remember() if preserve_rng_state else None
         ctx.save_for_backward(*(arg for arg in args if isinstance(arg, Tensor)))
         return function(*args)
 

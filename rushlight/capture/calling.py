@@ -25,6 +25,7 @@ from ..tensor import Tensor
 from . import equivalents
 from .attributes import object_setattr
 from .bytecode import decode
+from .debugger import is_debugger, stop_here
 from .equivalents import EQUIVALENTS, METHODS
 from .kinds import (
     ABSENT,
@@ -216,6 +217,8 @@ class Calls(Operations):
         if module.startswith(OPAQUE) and not module.startswith("rushlight.capture.equivalents"):
             raise Break("Library function", f"{module}.{function.__qualname__} runs outside the graph")
         if module.partition(".")[0] in BREAKING and module.partition(".")[0] != "rushlight" and not function.__qualname__.startswith(ENVIRONMENT):
+            if is_debugger(function):
+                return stop_here(self, args, kwargs)
             raise Break("Library function", f"{module}.{function.__qualname__} cannot be followed")
         equivalent = FOLLOWED.get(function)
         return self.follow(equivalent or function, args, kwargs)

@@ -6,7 +6,7 @@ the same locals, on the same line, and later calls run as ordinary Python.  Read
 """
 
 import builtins
-import pdb
+import sys
 from types import CodeType
 from typing import Any
 
@@ -14,7 +14,11 @@ from .loading import Fleeting
 from .machine import Break
 
 KIND = "Breakpoint"
-DEBUGGERS = (builtins.breakpoint, pdb.set_trace)
+
+
+def is_debugger(function: Any) -> bool:
+    """Whether a function stops in the debugger; pdb is slow to load, so it is looked for only where the program has loaded it."""
+    return function is builtins.breakpoint or function is getattr(sys.modules.get("pdb"), "set_trace", builtins)
 
 
 def stop_here(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -54,4 +58,4 @@ def stop_at(function: Any, scope: dict, names: dict, where: tuple) -> Any:
             scope["debugger_"] = before
 
 
-STOPS: dict[Any, Any] = {function: stop_here for function in DEBUGGERS}
+STOPS: dict[Any, Any] = {builtins.breakpoint: stop_here}

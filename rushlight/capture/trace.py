@@ -19,7 +19,7 @@ from ..graph import GraphModule
 from ..tensor import Tensor, new
 from . import guards as guarding
 from .branches import CONTROL
-from .debugger import DEBUGGERS, KIND, STOPS, place_of_stop, stop_at
+from .debugger import KIND, STOPS, is_debugger, place_of_stop, stop_at
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
 from .growing import Growing
 from .kinds import find
@@ -552,7 +552,7 @@ def native_plan(tracer: Tracer, frame: Frame, ins: Any) -> tuple | None:
         else:
             return None
         function = tracer.native_callable(function)
-        if any(tracer.value(function) is one for one in DEBUGGERS):
+        if is_debugger(tracer.value(function)):
             return push(count + 2, "stop_at({0}, {1}, {2}, {3})", [function, Held(frame.globals), tracer.locals(frame), Held(frame.where)])
         if tracer.value(function) is range and frame.program.instructions[after].op == "GET_ITER":
             after += 1  # the iterator is state that later pieces move on; the range would be guarded

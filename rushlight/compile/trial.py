@@ -5,8 +5,6 @@ it is more than the compiled graph saves.  Nobody can tell beforehand, so the fi
 next ones in pieces, and the faster way stays.  Read `Trial.settled` first.
 """
 
-import statistics
-
 CALLS = 16  # of each way
 
 
@@ -30,4 +28,8 @@ class Trial:
         """
         if len(self.pieces) < CALLS or len(self.plain) < 4:
             return None
-        return statistics.median(self.pieces) <= statistics.median(self.plain)
+        return middle(self.pieces) <= middle(self.plain)
+
+
+def middle(times: list[float]) -> float:
+    return sorted(times)[len(times) // 2]

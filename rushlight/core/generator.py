@@ -124,6 +124,19 @@ class Generator:
                                  + TAIL.pack(0.0, normal or 0.0, 0.0, normal is not None, 0.0, False),
                                  dtype=np.uint8).copy()
 
+    def remember(self):
+        """What `go_back` takes: the seed where the stream has not begun, as it has not in most processes; else the state."""
+        with self.lock:
+            return self._seed if self._bits is None and self.next_normal is None else self.get_state()
+
+    def go_back(self, remembered):
+        """Continue from where `remember` was asked."""
+        if isinstance(remembered, int):
+            with self.lock:
+                self._set_seed(remembered)
+        else:
+            self.set_state(remembered)
+
     def set_state(self, new_state):
         """Continue from a state that `get_state`, here or in PyTorch, gave.
 

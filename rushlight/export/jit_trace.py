@@ -283,13 +283,13 @@ def compare(made: Any, func: Any, args: tuple, kwargs: dict, tolerance: float) -
     drawn = [node for node in graph.nodes if node.op.startswith("call") and target_name(node.target) in RANDOM and draws(node)]
     copied = lambda value: tree_map(fresh, value)  # noqa: E731
     state = {name: buffer.detach().clone() for name, buffer in func.named_buffers()} if isinstance(func, Module) else {}
-    generator = default_generator.get_state()
+    generator = default_generator.remember()
     with modes.no_grad():
         wanted, _ = tree_flatten(func(*copied(args), **copied(kwargs)))
         restore(func, state)
         got, _ = tree_flatten(made(*copied(args), **copied(kwargs)))
         restore(func, state)
-    default_generator.set_state(generator)
+    default_generator.go_back(generator)
     for number, (one, two) in enumerate(zip(wanted, got), 1):
         if isinstance(one, Tensor) and not np.allclose(np.asarray(one._array, float) if one._dtype.native else one._array.astype(float),
                                                        two._array.astype(float), tolerance, tolerance, equal_nan=True):

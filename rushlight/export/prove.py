@@ -266,7 +266,7 @@ def run(builder: Any, module: Any, values: dict) -> bool:
             return True
         source = leaf._array if leaf._array.size else np.zeros(1, leaf._array.dtype)
         inputs.append(wrap(np.resize(source, shape), leaf._dtype))
-    state = default_generator.get_state()
+    state = default_generator.remember()
     differentiates = any(node.op == "call_function" and node.target in DERIVATIVES for node in module.graph.nodes)
     try:
         with modes.set_grad_enabled(differentiates), warnings.catch_warnings():
@@ -277,7 +277,7 @@ def run(builder: Any, module: Any, values: dict) -> bool:
     except Exception:
         return False
     finally:
-        default_generator.set_state(state)
+        default_generator.go_back(state)
     return True
 
 

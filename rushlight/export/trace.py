@@ -180,10 +180,10 @@ class ExportPolicy:
         pass
 
     def save_random(self) -> Any:
-        return default_generator.get_state()
+        return default_generator.remember()
 
     def restore_random(self, state: Any) -> None:
-        default_generator.set_state(state)
+        default_generator.go_back(state)
 
 
 class ExportTracer(Unknown):

@@ -167,14 +167,14 @@ class Unknown(Tracer):
                 return value.stand_in
             grown = [size + (dims is None or dim in dims) for dim, size in enumerate(shape)]
             return wrap(np.zeros(grown, value.stand_in._array.dtype), value.stand_in._dtype)
-        state = default_generator.get_state()
+        state = default_generator.remember()
         try:
             with modes.no_grad():
                 result = function(*tree_map(moved, args), **tree_map(moved, kwargs))
         except Exception:
             return [None] * count
         finally:
-            default_generator.set_state(state)
+            default_generator.go_back(state)
         shapes = [getattr(getattr(leaf, "_array", None), "shape", None) for leaf in tree_leaves(result)]
         return shapes if len(shapes) == count else [None] * count
 

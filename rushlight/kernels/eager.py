@@ -9,6 +9,7 @@ broadcasting) stays with NumPy.  Read `run` first.
 
 import ctypes
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -223,25 +224,33 @@ def flattened(name: str, arguments: list) -> list:
 ORIGINAL: dict[str, Any] = {}  # backward kernels on ndarrays, as ops/ made them
 
 
-def replace_backward(name: str) -> None:
-    """Let a named backward of the raw rules ask for a kernel."""
-    record.REGISTRY.get(name)  # so that its family is loaded
-    original = ORIGINAL[name] = record.RAW[name]
+def asking(name: str) -> Callable:
+    """What makes of a named backward of the raw rules one that asks for a kernel."""
+    def wrap(original: Callable) -> Callable:
+        ORIGINAL[name] = original
 
-    def backward(g: Any, *rest: Any) -> Any:
-        if isinstance(g, np.ndarray) and g.size >= LARGE:
-            result = attempt(name, (g, *rest))
-            if result is not None:
-                return result
-        return original(g, *rest)
+        def backward(g: Any, *rest: Any) -> Any:
+            if isinstance(g, np.ndarray) and g.size >= LARGE:
+                result = attempt(name, (g, *rest))
+                if result is not None:
+                    return result
+            return original(g, *rest)
 
-    record.RAW[name] = backward
+        return backward
+
+    return wrap
+
+
+BACKWARD = ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum")
 
 
 def install() -> None:
     """From now on the generated eager functions send large arrays here."""
     generate.NAMES["on_all_cores"] = run
     generate.NAMES["LARGE"] = LARGE
-    for name in ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum"):
-        if name not in ORIGINAL and name in record.REGISTRY:
-            replace_backward(name)
+    loaded = dict(record.REGISTRY.present())
+    for name in BACKWARD:
+        if name in loaded and name not in ORIGINAL:
+            record.RAW[name] = asking(name)(record.RAW[name])
+        elif name not in loaded:
+            record.WRAPPED[name] = asking(name)

@@ -29,7 +29,7 @@ ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE
 # RUN stands for several of SAME in a row: instead of the offset the address of (offset, word) pairs, instead of the word their number.
 LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE, BITS, RUN = range(13)
 INTO = (LOAD, ADDRESS, VALUE, INTEGER)  # the row's last word is the register that takes the result
-CODES = (-1, -2)  # the numbers that a launcher gives for what a program says, see runtime.write_entry
+CODES = (-1, -2)  # the numbers that a launcher gives for what a program says, see runtime.write_body
 REGISTER_BITS = 20
 REGISTER_MASK = (1 << REGISTER_BITS) - 1
 REFERENCES, TYPE = 0, 8  # of any object

@@ -7,6 +7,8 @@ workers that took a piece.  Made on first use, again in a forked child, and agai
 import ctypes
 import os
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ LOCK, OPEN, NEXT, ACTIVE, SLEEPING = 0, 8, 16, 24, 32
 TASK, FRAME, COUNT, GRAIN, SERIAL, STOP, WORKERS, PARALLEL = 40, 41, 42, 43, 44, 45, 46, 47
 SEMAPHORE, WORDS = 48, 64
 SPINS = 400
+TASK_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 POOL_IR = f"""
 declare i32 @sem_wait(ptr)
@@ -211,15 +214,24 @@ def pool_ir() -> str:
 
 
 class Pool:
-    """Parked worker threads and the memory in which they are given jobs."""
+    """Parked worker threads and the memory in which they are given jobs.
+
+    One thread needs no code: `PARALLEL` is then 0, and whoever has a job does it.
+    """
 
     def __init__(self, threads: int):
         self.threads = threads
-        self.library = llvm.link(pool_ir(), ("worker", "wake", "parallel"))
         raw = np.zeros(WORDS + 8, np.int64)
         start = (-raw.ctypes.data // 8) % 8
         self.memory = raw[start:start + WORDS]
         self.address = self.memory.ctypes.data
+        self.parallel: Callable = serial
+        if threads > 1:
+            self.start()
+
+    def start(self) -> None:
+        """Make the workers, which are daemon threads that do not come back to Python until the pool is closed."""
+        self.library = llvm.link(pool_ir(), ("worker", "wake", "parallel"))
         self.memory[PARALLEL] = self.library.address("parallel")
         libc = ctypes.CDLL(None)
         libc.sem_init(ctypes.c_void_p(self.address + 8 * SEMAPHORE), 0, 0)
@@ -227,16 +239,21 @@ class Pool:
                                               ctypes.c_int64)
         self._wake = self.library.function("wake", None, ctypes.c_void_p, ctypes.c_int64)
         loop = self.library.function("worker", None, ctypes.c_void_p)
-        self.memory[WORKERS] = threads - 1
-        for i in range(threads - 1):
-            # A daemon thread that never comes back to Python until the pool is closed.
+        self.memory[WORKERS] = self.threads - 1
+        for i in range(self.threads - 1):
             threading.Thread(target=loop, args=(self.address,), name=f"rushlight-{i}", daemon=True).start()
 
     def close(self) -> None:
         """Let the workers end; the memory stays, since they may still look at it."""
         self.memory[WORKERS], self.memory[STOP] = 0, 1
-        self._wake(self.address, self.threads)
+        if self.threads > 1:
+            self._wake(self.address, self.threads)
         _closed.append(self)
+
+
+def serial(pool: int, task: int, frame: Any, count: int, grain: int) -> None:
+    """What `parallel` does where there are no workers."""
+    TASK_TYPE(task)(frame, 0, count)
 
 
 _closed: list[Pool] = []

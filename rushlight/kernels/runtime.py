@@ -1,8 +1,7 @@
 """Runs compiled programs: the one native function that a program is.
 
-A program's entry takes the array
-objects themselves, reads their data pointers, checks shapes, strides and dtypes against a table, and runs its kernels;
-the GIL is free meanwhile.  Temporaries live in one arena, kept between calls.
+A program takes the addresses of arrays that its caller has looked at, a launcher (launch.py) or for the first calls
+`Program.run`, and runs its kernels; the GIL is free meanwhile.  Temporaries live in one arena, kept between calls.
 """
 
 import ctypes
@@ -21,69 +20,9 @@ from ..core.memory import HUGE_PAGE
 from . import launch, llvm
 from .ir import Function, Module, Type, Value
 from .pool import PARALLEL, pool
-from .structs import DATA, DESCR, NDIM, SHAPE, STRIDES
+from .structs import DATA
 
-WRITTEN_OUT = 32  # steps of known sizes that an entry calls one by one: about 15 ns a step less than by a table
-ARGUMENTS = 256  # arrays that an entry takes one by one; ctypes refuses more than 1024 and is slow long before
-
-def expectation(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> list[int]:
-    """The check table's words for one array: dtype, ndim, then shape and strides."""
-    return [id(dtype), len(shape), *shape, *strides]
-
-
-CHECK_IR = f"""
-define internal ptr @check(ptr %array, ptr %table) nounwind {{
-entry:
-  %descr.p = getelementptr inbounds i8, ptr %array, i64 {DESCR}
-  %descr = load i64, ptr %descr.p, align 8
-  %descr.want = load i64, ptr %table, align 8
-  %descr.ok = icmp eq i64 %descr, %descr.want
-  %ndim.p = getelementptr inbounds i8, ptr %array, i64 {NDIM}
-  %ndim.n = load i32, ptr %ndim.p, align 4
-  %ndim = sext i32 %ndim.n to i64
-  %want.p = getelementptr inbounds i64, ptr %table, i64 1
-  %want = load i64, ptr %want.p, align 8
-  %ndim.ok = icmp eq i64 %ndim, %want
-  %ok = and i1 %descr.ok, %ndim.ok
-  br i1 %ok, label %dims, label %bad
-dims:
-  %shape.p = getelementptr inbounds i8, ptr %array, i64 {SHAPE}
-  %shape = load ptr, ptr %shape.p, align 8
-  %strides.p = getelementptr inbounds i8, ptr %array, i64 {STRIDES}
-  %strides = load ptr, ptr %strides.p, align 8
-  %shape.want = getelementptr inbounds i64, ptr %table, i64 2
-  %strides.want = getelementptr inbounds i64, ptr %shape.want, i64 %want
-  br label %next
-next:
-  %i = phi i64 [ 0, %dims ], [ %i2, %same ]
-  %more = icmp slt i64 %i, %want
-  br i1 %more, label %compare, label %good
-compare:
-  %a.p = getelementptr inbounds i64, ptr %shape, i64 %i
-  %a = load i64, ptr %a.p, align 8
-  %b.p = getelementptr inbounds i64, ptr %shape.want, i64 %i
-  %b = load i64, ptr %b.p, align 8
-  %size.ok = icmp eq i64 %a, %b
-  br i1 %size.ok, label %stride, label %bad
-stride:
-  %c.p = getelementptr inbounds i64, ptr %strides, i64 %i
-  %c = load i64, ptr %c.p, align 8
-  %d.p = getelementptr inbounds i64, ptr %strides.want, i64 %i
-  %d = load i64, ptr %d.p, align 8
-  %stride.same = icmp eq i64 %c, %d
-  %one = icmp eq i64 %a, 1
-  %stride.ok = or i1 %stride.same, %one
-  br i1 %stride.ok, label %same, label %bad
-same:
-  %i2 = add i64 %i, 1
-  br label %next
-good:
-  %end = getelementptr inbounds i64, ptr %strides.want, i64 %want
-  ret ptr %end
-bad:
-  ret ptr null
-}}
-"""
+WRITTEN_OUT = 32  # steps of known sizes that a body calls one by one: about 15 ns a step less than by a table
 
 
 class Step:
@@ -99,60 +38,15 @@ class Step:
         self.what = what  # for people: a Kernel or its `work.Work`; from an emitter the operations that it counted
 
 
-def write_entry(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
-                steps: list[Step], commit: int | None = None, words: Any = None) -> int:
-    """`i64 entry(pool, state, table, arrays...)`, or with a pointer to the arrays where they are more than `ARGUMENTS`: 0 done,
-    i + 1 when input i does not fit the table, -1 out of memory, -2 when an index was out of range.  `i64 body(pool, state, table, addresses)` is the same for a caller that looked at the arrays
-    itself: `addresses` begins with the data of inputs and outputs, and has room for as many words as are returned here.
-    """
-    pointer = Type("ptr")
-    count = write_body(module, inputs, outputs, arena, arena_size, steps, commit, words)
-    total = len(inputs) + len(outputs)
-    parameters = [("arrays", pointer)] if total > ARGUMENTS else [(f"o{i}", pointer) for i in range(total)]
-    f = module.function("entry", "i64", [("pool", pointer), ("state", pointer), ("table", pointer)] + parameters, "nounwind")
-    the_pool, state, table = f.parameters[:3]
-    addresses = f.alloca(pointer, count, 16)
-
-    def enter(i: Value, array: Value) -> None:
-        f.store(f.load(pointer, f.address(array, f.i64(DATA), "i8"), 8), f.address(addresses, i, "ptr"), 8)
-
-    if total > ARGUMENTS:
-        arrays = f.parameters[3]
-        at = f.alloca(pointer, 1, 8)  # where the next input's words are in the table
-        f.store(table, at, 8)
-
-        def look(i: Value) -> None:
-            array = f.load(pointer, f.address(arrays, i, "ptr"), 8)
-            found = f.call("check", pointer, array, f.load(pointer, at, 8))
-            f.branch_if(f.emit(Type("i1"), f"icmp ne {found}, null"), "good", "bad")
-            f.block("bad")
-            f.ret(i + 1)
-            f.block("good")
-            f.store(found, at, 8)
-            enter(i, array)
-
-        f.loop(f.i64(0), f.i64(len(inputs)), 1, look)
-        f.loop(f.i64(len(inputs)), f.i64(total), 1, lambda i: enter(i, f.load(pointer, f.address(arrays, i, "ptr"), 8)))
-    else:
-        for i, array in enumerate(f.parameters[3:]):
-            if i < len(inputs):
-                table = f.call("check", pointer, array, table)
-                f.branch_if(f.emit(Type("i1"), f"icmp ne {table}, null"), f"good{i}", f"bad{i}")
-                f.block(f"bad{i}")
-                f.ret(f.i64(i + 1))
-                f.block(f"good{i}")
-            enter(f.i64(i), array)
-    f.ret(f.call("body", Type("i64"), the_pool, state, f.parameters[2], addresses))
-    return count
-
-
 def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
-               steps: list[Step], commit: int | None, words: Any) -> int:
-    """The program itself.  Steps from number `commit` on write into inputs: they run only if no index was out of range.
+               steps: list[Step], commit: int | None = None, words: Any = None) -> int:
+    """`i64 body(pool, state, table, addresses)`, the program itself: 0 done, -1 out of memory, -2 when an index was out of range.
 
+    `addresses` begins with the data of inputs and outputs, and has room for as many words as are returned here.  Steps from
+    number `commit` on write into inputs: they run only if no index was out of range.
     `state` is two words: the kept arena (a caller that finds it taken allocates its own and leaves it behind if it can), and
     the address of one word a step that its time is added to, or 0.
-    With `words` (a `sized.Table`) offsets, steps and symbols come after the checks in `table`, which differs from call to call.
+    With `words` (a `sized.Table`) offsets, steps and symbols come in `table`, which differs from call to call.
     """
     pointer, i64 = Type("ptr"), Type("i64")
     names = [*inputs, *outputs, *arena]
@@ -283,37 +177,15 @@ def step_words(steps: list[Step], place: Callable[[str], Any]) -> tuple[list, li
 def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value, place: dict[str, int], steps: list[Step],
                  times: Value, section: Any = None) -> Any:
     """Writes walks over steps: those of a few of known sizes one by one, others as a loop over a table, so that a program of a thousand
-    kernels has as small an entry as one of `WRITTEN_OUT`."""
+    kernels has as small a body as one of `WRITTEN_OUT`."""
     pointer, i64 = Type("ptr"), Type("i64")
     if not steps:
         return lambda first, last: None
     frame = f.alloca(pointer, max(len(step.buffers) for step in steps) + 1, 16)
-    parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
     timed = f.emit(Type("i1"), f"icmp ne {times}, null")
     calls = f.address(times, f.i64(len(steps)), "i64")
     f.when(timed, lambda: f.store(f.load(i64, calls, 8) + 1, calls, 8))
-
-    def clock(s: Value, sign: int) -> None:
-        """Add the clock to a step's word, or take it off."""
-        at = f.address(times, s, "i64")
-        now = f.call("llvm.readcyclecounter", i64, declare=True)
-        f.store(f.load(i64, at, 8) + now * sign, at, 8)
-
-    def one(s: int) -> None:
-        step = steps[s]
-        for j, buffer in enumerate(step.buffers):
-            name, offset = buffer if isinstance(buffer, tuple) else (buffer, 0)
-            address = f.load(pointer, f.address(addresses, f.i64(place[name]), "ptr"), 8)
-            f.store(f.address(address, f.i64(offset), "i8"), f.address(frame, f.i64(j), "ptr"), 8)
-        f.when(timed, lambda: clock(f.i64(s), -1))
-        if step.items <= step.grain:
-            f.call(step.function, None, frame, f.i64(0), f.i64(step.items))
-        else:
-            f.do(f"call void {parallel.text}({the_pool}, ptr @{step.function}, {frame}, i64 {step.items}, i64 {step.grain})")
-        f.when(timed, lambda: clock(f.i64(s), 1))
-
-    if section is None and len(steps) <= WRITTEN_OUT:
-        return lambda first, last: [one(s) for s in range(first, last)]
+    few = section is None and len(steps) <= WRITTEN_OUT
     functions = [f"ptr @{step.function}" for step in steps]
     module.globals["step_functions"] = (f"@step_functions = internal unnamed_addr constant [{len(functions)} x ptr] "
                                         f"[{', '.join(functions)}], align 8")
@@ -323,6 +195,54 @@ def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value,
         touched = Value(f, module.table("step_buffers", "i64", buffers or [0]), pointer)
     else:
         described, touched = section("steps"), section("buffers")
+    write_walk(module, seldom=few)
+
+    def walk(first: int, last: int) -> None:
+        f.call("walk", None, the_pool, addresses, frame, described, touched, times, f.i64(first), f.i64(last))
+
+    if not few:
+        return lambda first, last: walk(first, last) if first < last else None
+    parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
+    alone = f.emit(Type("i1"), f"icmp eq {parallel}, null")
+
+    def one(step: Step) -> None:
+        for j, buffer in enumerate(step.buffers):
+            name, offset = buffer if isinstance(buffer, tuple) else (buffer, 0)
+            address = f.load(pointer, f.address(addresses, f.i64(place[name]), "ptr"), 8)
+            f.store(f.address(address, f.i64(offset), "i8"), f.address(frame, f.i64(j), "ptr"), 8)
+
+        def itself() -> None:
+            f.call(step.function, None, frame, f.i64(0), f.i64(step.items))
+
+        if step.items <= step.grain:
+            itself()
+        else:
+            f.either(alone, itself, lambda: f.do(
+                f"call void {parallel.text}({the_pool}, ptr @{step.function}, {frame}, i64 {step.items}, i64 {step.grain})"))
+
+    return lambda first, last: f.either(timed, lambda: walk(first, last), lambda: [one(step) for step in steps[first:last]])
+
+
+def write_walk(module: Module, seldom: bool) -> None:
+    """`walk(pool, addresses, frame, numbers, buffers, times, first, last)`: the steps of a table (`step_words`) from `first` to `last`.
+
+    `seldom`: only where times are taken, so it is worth no effort of the compiler.
+    """
+    if "walk" in module.functions:
+        return
+    pointer, i64 = Type("ptr"), Type("i64")
+    f = module.function("walk", "void", [(name, pointer) for name in ("pool", "addresses", "frame", "numbers", "buffers", "times")]
+                        + [("first", i64), ("last", i64)], "noinline optnone nounwind" if seldom else "noinline nounwind", "internal")
+    the_pool, addresses, frame, described, touched, times, first_step, last_step = f.parameters
+    parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
+    alone = f.emit(Type("i1"), f"icmp eq {parallel}, null")
+    timed = f.emit(Type("i1"), f"icmp ne {times}, null")
+
+    def clock(s: Value, sign: int) -> None:
+        """Add the clock to a step's word, or take it off."""
+        at = f.address(times, s, "i64")
+        now = f.call("llvm.readcyclecounter", i64, declare=True)
+        f.store(f.load(i64, at, 8) + now * sign, at, 8)
 
     def run(s: Value) -> None:
         f.when(timed, lambda: clock(s, -1))
@@ -338,11 +258,13 @@ def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value,
             f.store(f.address(address, offset, "i8"), f.address(frame, j, "ptr"), 8)
 
         f.loop(f.i64(0), count, 1, fill)
-        # `parallel` runs a task that is no more than one piece on the caller.
-        f.do(f"call void {parallel.text}({the_pool}, {task}, {frame}, {items}, {grain})")
+        f.either(f.emit(Type("i1"), f"or {alone}, {(items <= grain).text}"),
+                 lambda: f.do(f"call void {task.text}({frame}, i64 0, {items})"),
+                 lambda: f.do(f"call void {parallel.text}({the_pool}, {task}, {frame}, {items}, {grain})"))
         f.when(timed, lambda: clock(s, 1))
 
-    return lambda first, last: f.loop(f.i64(first), f.i64(last), 1, run) if first < last else None
+    f.loop(first_step, last_step, 1, run)
+    f.ret()
 
 
 def release(state: np.ndarray) -> None:
@@ -383,19 +305,7 @@ class Layout(NamedTuple):
     sizes: frozenset[str] = frozenset()  # the symbols on whose values the table depends
 
 
-def entry(library: llvm.Library, total: int) -> Callable:
-    """What `write_entry` wrote, as a function of the pool, the state, the table and that many arrays."""
-    words = [ctypes.c_void_p] * 3
-    if total <= ARGUMENTS:
-        return library.function("entry", ctypes.c_int64, *words, *[ctypes.py_object] * total)
-    native, table = library.function("entry", ctypes.c_int64, *words, ctypes.c_void_p), ctypes.py_object * total
-
-    def call(pool: int, state: int, words: int, *arrays: np.ndarray) -> int:
-        if len(arrays) != total:
-            raise TypeError(f"a compiled program takes {total} arrays, got {len(arrays)}")
-        return native(pool, state, words, table(*arrays))
-
-    return call
+FEW = 2  # calls that go through ctypes: making a launcher, and the first time its code, takes as long as hundreds of them
 
 
 class Quick:
@@ -404,14 +314,17 @@ class Quick:
     `call` gives None when the program ran, a code below 0 when it failed, True when the arrays are others: then nothing was done.
     """
 
-    __slots__ = ("call", "pool", "program", "inputs", "table", "keep")
+    __slots__ = ("call", "pool", "program", "inputs", "table", "keep", "calls")
 
     def __init__(self, program: "Program", inputs: list[tuple], table: int, keep: Any):
-        self.call, self.pool = never, 0
+        self.call, self.pool, self.calls = never, 0, 0
         self.program, self.inputs, self.table, self.keep = weakref.ref(program), inputs, table, keep
 
     def made(self, pool: int) -> Callable:
-        """`call` for this pool, which may be a new one."""
+        """`call` for this pool, which may be a new one; made for what is called more often than a few times only."""
+        self.calls += 1
+        if self.calls <= FEW:
+            return never
         program = self.program()
         if launch.supported() and program is not None:
             rows = launch.Rows(len(self.inputs))
@@ -436,28 +349,36 @@ class Program:
         self.inputs, self.outputs = inputs, outputs
         self.strict = False  # whether it writes into its inputs, which then must not be copied
         self.orders: dict[int, tuple[int, ...]] = {}
-        self.words = 0  # see write_entry
+        self.words = 0  # see write_body
         self.calls: list = []  # what it calls in Python, kept alive with it
         self.checks = 0  # how many of the outputs are there to be checked only
-        self.library = llvm.link(text + CHECK_IR, ("entry", "body"))
-        self._table = self._words()
+        self.library = llvm.link(text, ("body",))
+        self._body = self.library.function("body", ctypes.c_int64, *[ctypes.c_void_p] * 4)
         self._state = np.zeros(2, np.int64)
         weakref.finalize(self, release, self._state)
-        self._native = entry(self.library, len(inputs) + len(outputs))
         self.call = self._make_call()
 
-    def _words(self) -> np.ndarray:
-        words = [word for shape, strides, dtype in self.inputs for word in expectation(shape, strides, dtype)]
-        return np.array(words or [0], np.int64)
+    def run(self, pool: int, table: int, inputs: list[tuple], arrays: Sequence[np.ndarray]) -> int:
+        """Look at the arrays, which are inputs laid out as `inputs` say and fresh outputs, and run: what `body` returns, or i + 1 when
+        input i does not fit. The way for the first calls: it needs no code of its own, but takes about a microsecond an array where a launcher takes some ns.
+        """
+        if len(arrays) != len(inputs) + len(self.outputs):
+            raise TypeError(f"a compiled program takes {len(inputs) + len(self.outputs)} arrays, got {len(arrays)}")
+        for at, (array, (shape, strides, dtype)) in enumerate(zip(arrays, inputs)):
+            if not (isinstance(array, np.ndarray) and array.dtype is dtype and array.shape == shape
+                    and (array.strides == strides or all(n == 1 or one == two for n, one, two in zip(shape, array.strides, strides)))):
+                return at + 1
+        addresses = (ctypes.c_void_p * self.words)(*[array.ctypes.data for array in arrays])
+        return self._body(pool, self._state.ctypes.data, table, addresses)
 
     def _make_call(self) -> Any:
         """A closure with everything at hand: about 100 ns an array less than looking it all up."""
-        native, table, state = self._native, self._table.ctypes.data, self._state.ctypes.data
+        inputs, run = self.inputs, self.run
         shapes, refit = [(shape, dtype) for shape, dtype in self.outputs], self._refit
         # Large results lie in memory that is used again.
         large = any(math.prod(shape) * dtype.itemsize >= memory.SMALL for shape, dtype in shapes)
         empty = memory.empty if large else np.empty
-        find, quick = pool, Quick(self, self.inputs, table, self._table)
+        find, quick = pool, Quick(self, inputs, 0, None)
 
         def call(*arrays: np.ndarray) -> list[np.ndarray]:
             outs = [empty(shape, dtype) for shape, dtype in shapes]
@@ -466,7 +387,7 @@ class Program:
             if code is None:
                 return outs
             if code is True:
-                code = native(at, state, table, *arrays, *outs)
+                code = run(at, 0, inputs, [*arrays, *outs])
                 if not code:
                     return outs
             return call(*refit(code, arrays))
@@ -475,7 +396,7 @@ class Program:
 
     def layout(self, arrays: Sequence[np.ndarray]) -> "Layout":
         """How the inputs must lie and what comes out, for inputs like these."""
-        return Layout(self.inputs, self.outputs, self._table.ctypes.data, self)
+        return Layout(self.inputs, self.outputs, 0, self)
 
     def time_steps(self, times: np.ndarray | None) -> None:
         """Add the clock ticks of each step to `times` (int64, one word a step), and calls to one word more, from the next call on; None ends that."""

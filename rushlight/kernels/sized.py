@@ -1,8 +1,8 @@
 """Programs that serve every size: what depends on the sizes is in a table of words, made once for each set of them.
 
 The native code is the same for all; a call looks up the table of its sizes, and makes it where they are new by one generated
-Python function, which also checks the relations that the code was compiled under.  The entry compares the arrays with the
-table, as programs of one shape do with theirs, so no call runs outside what its table says.  Read `SizedProgram` first.
+Python function, which also checks the relations that the code was compiled under.  The arrays are compared with what
+the table was made for, as programs of one shape do with theirs, so no call runs outside what its table says.  Read `SizedProgram` first.
 """
 
 import itertools
@@ -44,7 +44,7 @@ def chosen(sources: Sequence[Source], used: set[str]) -> list[Source]:
 class Table:
     """How a program's words are computed from its symbols, and where the sections begin.
 
-    Words: the checks of the inputs, the symbols, the arena (its size, then the offsets), the steps, their buffers.
+    Words: what the inputs must be, the symbols, the arena (its size, then the offsets), the steps, their buffers.
     """
 
     def __init__(self, sizes: Sizes, inputs: list[Source], descriptors: list[tuple], outputs: list[tuple], steps: list[Step],
@@ -110,11 +110,8 @@ class SizedProgram(Program):
         self.make: Callable | None = None
         super().__init__(text, table.descriptors, table.outputs)
 
-    def _words(self) -> np.ndarray:
-        return np.zeros(1, np.int64)  # each instance has its own
-
     def _make_call(self) -> Any:
-        native, state, refit, find = self._native, self._state.ctypes.data, self._refit, pool
+        run, refit, find = self.run, self._refit, pool
         key, instances, instance = self.table.key, self.instances, self.instance
 
         def call(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -129,7 +126,7 @@ class SizedProgram(Program):
             if code is None:
                 return outs
             if code is True:
-                code = native(at, state, found.address, *arrays, *outs)
+                code = run(at, found.address, found.inputs, [*arrays, *outs])
                 if not code:
                     return outs
             return call(*refit(code, arrays, found.inputs))

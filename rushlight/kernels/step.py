@@ -98,16 +98,15 @@ def base_of(node: GraphNode) -> GraphNode:
     return node
 
 
-def has_history(graph: Any, node: GraphNode) -> bool:
-    """Whether a result has a history: by what made it, or by what is written into it, its base or a view of it later."""
-    if getattr(node.meta.get("val"), "_requires_grad", False):
-        return True
+def given_history(graph: Any) -> set[GraphNode]:
+    """The bases that writes give a history: what is written into them, or into a view of them, has one."""
+    found = set()
     for write in graph.nodes:
         if write.args and type(write.args[0]) is GraphNode and (writes(write) is not None or write.target is operator.setitem):
-            found = [write] if "val" in write.meta else write.all_input_nodes[1:]
-            if any(getattr(one.meta.get("val"), "_requires_grad", False) for one in found) and base_of(write.args[0]) is base_of(node):
-                return True
-    return False
+            sources = [write] if "val" in write.meta else write.all_input_nodes[1:]
+            if any(getattr(one.meta.get("val"), "_requires_grad", False) for one in sources):
+                found.add(base_of(write.args[0]))
+    return found
 
 
 def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
@@ -117,7 +116,7 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
     nodes = list(result) if type(result) in (tuple, list) else [result]
     if not all(type(node) is GraphNode for node in nodes):
         raise Unsupported("a result that is no tensor")
-    past = ancestors(recorder.differentiated)
+    past, historic = ancestors(recorder.differentiated), given_history(graph)
     numbers = {node: i for i, node in enumerate([n for n in graph.nodes if n.op == "placeholder"])}
     sources = {symbol.array: i for i, (_, symbol) in enumerate(inputs)}
     outputs: list[Array] = []
@@ -138,7 +137,7 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
         fresh.append(node)
         if symbol.array.ndim != getattr(node.meta.get("val"), "ndim", symbol.array.ndim):
             raise Unsupported("a result that is one number for a whole tensor")
-        live = has_history(graph, node)
+        live = getattr(node.meta.get("val"), "_requires_grad", False) or bool(historic) and base_of(node) in historic
         if live and node not in past:
             raise Unsupported("a result with history")
         if symbol.array not in outputs:

@@ -7,7 +7,6 @@ once on a machine.  One graph spends `SECONDS` on it; what is left over then, th
 """
 
 import functools
-import json
 import math
 import time
 from collections.abc import Iterator
@@ -58,6 +57,7 @@ def best(array: External, sources: list[Source], first: Shape, registers: int, e
         if time.process_time() >= end:
             return first
         found = search(array, sources, first, registers)
+        import json  # slow to load, and few programs measure
         cache.store(name, json.dumps(list(found)).encode())
     _known[name] = found
     return found
@@ -68,6 +68,7 @@ def remembered(name: str, first: Shape, sources: list[Source]) -> Shape | None:
     content = cache.load(name)
     if content is None:
         return None
+    import json
     try:
         found = Shape(*json.loads(content))
     except (ValueError, TypeError):

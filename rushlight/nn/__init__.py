@@ -1,331 +1,72 @@
-"""Layers, losses, containers, initialisation: PyTorch's `torch.nn`, explicit name by name."""
+"""Layers, losses, containers, initialisation: PyTorch's `torch.nn`, explicit name by name.
+
+A family of layers loads when one of its names is first used. `__init__.pyi`, which tools/stubs.py writes, tells type checkers.
+"""
+
+from importlib import import_module
+from typing import Any
 
 from rushlight.core.absent import refuser
-from rushlight.nn import init, modules, parallel, utils
-from rushlight.nn.activation import (
-    CELU,
-    ELU,
-    GELU,
-    GLU,
-    SELU,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyReLU,
-    LogSigmoid,
-    Mish,
-    PReLU,
-    ReLU,
-    ReLU6,
-    RReLU,
-    Sigmoid,
-    SiLU,
-    Softplus,
-    Softshrink,
-    Softsign,
-    Tanh,
-    Tanhshrink,
-    Threshold,
-)
-from rushlight.nn.adaptive_pooling import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-    FractionalMaxPool2d,
-    FractionalMaxPool3d,
-)
-from rushlight.nn.attention import MultiheadAttention
-from rushlight.nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
-from rushlight.nn.container import Container, ModuleDict, ModuleList, Sequential
-from rushlight.nn.container_parameters import ParameterDict, ParameterList
-from rushlight.nn.conv import Conv1d, Conv2d, Conv3d
-from rushlight.nn.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from rushlight.nn.distance import CosineSimilarity, PairwiseDistance
-from rushlight.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
-from rushlight.nn.embedding import Embedding, EmbeddingBag
-from rushlight.nn.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
-from rushlight.nn.lazy import (
-    LazyBatchNorm1d,
-    LazyBatchNorm2d,
-    LazyBatchNorm3d,
-    LazyConv1d,
-    LazyConv2d,
-    LazyConv3d,
-    LazyConvTranspose1d,
-    LazyConvTranspose2d,
-    LazyConvTranspose3d,
-    LazyInstanceNorm1d,
-    LazyInstanceNorm2d,
-    LazyInstanceNorm3d,
-    LazyLinear,
-)
-from rushlight.nn.linear import Bilinear, Identity, Linear
-from rushlight.nn.loss import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    CTCLoss,
-    KLDivLoss,
-    LinearCrossEntropyLoss,
-    LinearCrossEntropyOptions,
-    NLLLoss,
-    NLLLoss2d,
-)
-from rushlight.nn.loss_margin import (
-    CosineEmbeddingLoss,
-    HingeEmbeddingLoss,
-    MarginRankingLoss,
-    MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss,
-    MultiMarginLoss,
-    SoftMarginLoss,
-    TripletMarginLoss,
-    TripletMarginWithDistanceLoss,
-)
-from rushlight.nn.loss_regression import (
-    GaussianNLLLoss,
-    HuberLoss,
-    L1Loss,
-    MSELoss,
-    PoissonNLLLoss,
-    SmoothL1Loss,
-)
-from rushlight.nn.module import Module
-from rushlight.nn.normalization import CrossMapLRN2d, GroupNorm, LayerNorm, LocalResponseNorm, RMSNorm
-from rushlight.nn.padding import (
-    CircularPad1d,
-    CircularPad2d,
-    CircularPad3d,
-    ConstantPad1d,
-    ConstantPad2d,
-    ConstantPad3d,
-    ReflectionPad1d,
-    ReflectionPad2d,
-    ReflectionPad3d,
-    ReplicationPad1d,
-    ReplicationPad2d,
-    ReplicationPad3d,
-    ZeroPad1d,
-    ZeroPad2d,
-    ZeroPad3d,
-)
-from rushlight.nn.parallel import DataParallel
-from rushlight.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
-from rushlight.nn.pooling import (
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    LPPool1d,
-    LPPool2d,
-    LPPool3d,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
-    MaxUnpool1d,
-    MaxUnpool2d,
-    MaxUnpool3d,
-)
-from rushlight.nn.reshaping import (
-    ChannelShuffle,
-    Flatten,
-    Fold,
-    PixelShuffle,
-    PixelUnshuffle,
-    Unflatten,
-    Unfold,
-    Upsample,
-    UpsamplingBilinear2d,
-    UpsamplingNearest2d,
-)
-from rushlight.nn.rnn import GRU, LSTM, RNN, RNNBase
-from rushlight.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from rushlight.nn.softmax import AdaptiveLogSoftmaxWithLoss, LogSoftmax, Softmax, Softmax2d, Softmin
-from rushlight.nn.transformer import (
-    Transformer,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-)
-from rushlight.ops import functional
 
-__all__ = [
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveLogSoftmaxWithLoss",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AlphaDropout",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Bilinear",
-    "Buffer",
-    "CELU",
-    "CTCLoss",
-    "ChannelShuffle",
-    "CircularPad1d",
-    "CircularPad2d",
-    "CircularPad3d",
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
-    "Container",
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "CosineEmbeddingLoss",
-    "CosineSimilarity",
-    "CrossEntropyLoss",
-    "CrossMapLRN2d",
-    "DataParallel",
-    "Dropout",
-    "Dropout1d",
-    "Dropout2d",
-    "Dropout3d",
-    "ELU",
-    "Embedding",
-    "EmbeddingBag",
-    "FeatureAlphaDropout",
-    "Flatten",
-    "Fold",
-    "FractionalMaxPool2d",
-    "FractionalMaxPool3d",
-    "GELU",
-    "GLU",
-    "GRU",
-    "GRUCell",
-    "GaussianNLLLoss",
-    "GroupNorm",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "HingeEmbeddingLoss",
-    "HuberLoss",
-    "Identity",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "KLDivLoss",
-    "L1Loss",
-    "LPPool1d",
-    "LPPool2d",
-    "LPPool3d",
-    "LSTM",
-    "LSTMCell",
-    "LayerNorm",
-    "LazyBatchNorm1d",
-    "LazyBatchNorm2d",
-    "LazyBatchNorm3d",
-    "LazyConv1d",
-    "LazyConv2d",
-    "LazyConv3d",
-    "LazyConvTranspose1d",
-    "LazyConvTranspose2d",
-    "LazyConvTranspose3d",
-    "LazyInstanceNorm1d",
-    "LazyInstanceNorm2d",
-    "LazyInstanceNorm3d",
-    "LazyLinear",
-    "LeakyReLU",
-    "Linear",
-    "LinearCrossEntropyLoss",
-    "LinearCrossEntropyOptions",
-    "LocalResponseNorm",
-    "LogSigmoid",
-    "LogSoftmax",
-    "MSELoss",
-    "MarginRankingLoss",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "MaxUnpool1d",
-    "MaxUnpool2d",
-    "MaxUnpool3d",
-    "Mish",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "MultiLabelMarginLoss",
-    "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss",
-    "MultiheadAttention",
-    "NLLLoss",
-    "NLLLoss2d",
-    "PReLU",
-    "PairwiseDistance",
-    "Parameter",
-    "ParameterDict",
-    "ParameterList",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "PoissonNLLLoss",
-    "RMSNorm",
-    "RNN",
-    "RNNBase",
-    "RNNCell",
-    "RNNCellBase",
-    "RReLU",
-    "ReLU",
-    "ReLU6",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReflectionPad3d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
-    "SELU",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "SmoothL1Loss",
-    "SoftMarginLoss",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "SyncBatchNorm",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "TripletMarginLoss",
-    "TripletMarginWithDistanceLoss",
-    "Unflatten",
-    "Unfold",
-    "UninitializedBuffer",
-    "UninitializedParameter",
-    "Upsample",
-    "UpsamplingBilinear2d",
-    "UpsamplingNearest2d",
-    "ZeroPad1d",
-    "ZeroPad2d",
-    "ZeroPad3d",
-    "functional",
-    "init",
-    "modules",
-    "parallel",
-    "utils",
-]
-__getattr__ = refuser(__name__)
+# The names by the file that has them.
+FAMILIES = {
+    "activation": (
+        "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid Mish PReLU RReLU ReLU ReLU6 SELU SiLU "
+        "Sigmoid Softplus Softshrink Softsign Tanh Tanhshrink Threshold"),
+    "adaptive_pooling": (
+        "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d "
+        "FractionalMaxPool2d FractionalMaxPool3d"),
+    "attention": "MultiheadAttention",
+    "batchnorm": "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm",
+    "container": "Container ModuleDict ModuleList Sequential",
+    "container_parameters": "ParameterDict ParameterList",
+    "conv": "Conv1d Conv2d Conv3d",
+    "conv_transpose": "ConvTranspose1d ConvTranspose2d ConvTranspose3d",
+    "distance": "CosineSimilarity PairwiseDistance",
+    "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout",
+    "embedding": "Embedding EmbeddingBag",
+    "instancenorm": "InstanceNorm1d InstanceNorm2d InstanceNorm3d",
+    "lazy": (
+        "LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d "
+        "LazyConvTranspose3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d LazyLinear"),
+    "linear": "Bilinear Identity Linear",
+    "loss": (
+        "BCELoss BCEWithLogitsLoss CTCLoss CrossEntropyLoss KLDivLoss LinearCrossEntropyLoss LinearCrossEntropyOptions NLLLoss "
+        "NLLLoss2d"),
+    "loss_margin": (
+        "CosineEmbeddingLoss HingeEmbeddingLoss MarginRankingLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss MultiMarginLoss "
+        "SoftMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss"),
+    "loss_regression": "GaussianNLLLoss HuberLoss L1Loss MSELoss PoissonNLLLoss SmoothL1Loss",
+    "module": "Module",
+    "normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+    "padding": (
+        "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d ReflectionPad2d "
+        "ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d"),
+    "parallel": "DataParallel",
+    "parameter": "Buffer Parameter UninitializedBuffer UninitializedParameter",
+    "pooling": (
+        "AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d"),
+    "reshaping": (
+        "ChannelShuffle Flatten Fold PixelShuffle PixelUnshuffle Unflatten Unfold Upsample UpsamplingBilinear2d UpsamplingNearest2d"),
+    "rnn": "GRU LSTM RNN RNNBase",
+    "rnn_cells": "GRUCell LSTMCell RNNCell RNNCellBase",
+    "softmax": "AdaptiveLogSoftmaxWithLoss LogSoftmax Softmax Softmax2d Softmin",
+    "transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
+}
+PLACES = ("functional", "init", "modules", "utils")
+WHERE = {name: family for family, names in FAMILIES.items() for name in names.split()}
+
+__all__ = sorted([*WHERE, *PLACES, "parallel"])
+
+
+def __getattr__(name: str) -> Any:
+    if name in WHERE:
+        globals()[name] = value = getattr(import_module("." + WHERE[name], __name__), name)
+        return value
+    if name in FAMILIES or name in PLACES:
+        return import_module("." + name, __name__)
+    return refuser(__name__)(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *FAMILIES, *__all__})

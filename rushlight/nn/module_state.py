@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import warnings
 from collections import OrderedDict, namedtuple
@@ -249,6 +248,7 @@ def _renamings(missing: list[str], unexpected: list[str]) -> list[str]:
             prefix = name.removesuffix(found)
             if name != prefix and prefix.endswith(".") and all(other.removeprefix(prefix) in unexpected for other in missing):
                 return [f'every missing name is there without its "{prefix}": add it to the keys']
+    import difflib  # slow to load, for an error's text
     pairs = [(name, difflib.get_close_matches(name, unexpected, 1, 0.75)) for name in missing[:20]]
     return [f'"{name}" is missing: was it saved as "{near[0]}"?' for name, near in pairs if near]
 

@@ -52,6 +52,10 @@ class Late(dict):
     def items(self):
         return dict.items(self.load())
 
+    def names(self):
+        """All names, loading nothing."""
+        return dict.keys(self) | self.where.keys()
+
     def present(self):
         """The names that are loaded."""
         return dict.items(self)

@@ -25,6 +25,7 @@ from . import generate, late, presented
 RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "Parameter": Parameter, "OutputEdge": OutputEdge,
        "asarray": asarray, "deliver": deliver, "unbroadcast": generate.unbroadcast, "sum_to": generate.sum_to}
 OPS = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules"}  # the names it sees when it runs on Tensors
+WRAPPED = {}  # by name: what makes of a raw function that is to come the one that enters `RAW`; see kernels/eager.py
 PYTHON = frozenset(("min", "max", "any", "all"))  # in rules and inner composites these are Python's, on sizes; the ops are amin, amax
 REGISTRY = late.Late("op")  # name -> Op or Composite, in order of definition
 entered = []  # called with each new record: attach.py publishes it
@@ -131,7 +132,7 @@ def enter(record, raw):
     inner = record.kind == "composite" and not record.where and not record.body.__closure__
     function = rebind(record.function, OPS) if inner else record.function
     if record.name not in PYTHON:
-        RAW[record.name], OPS[record.name] = raw, function
+        RAW[record.name], OPS[record.name] = WRAPPED.pop(record.name, lambda raw: raw)(raw), function
     record.function.op_record = function.op_record = record
     announce(record)
     return function

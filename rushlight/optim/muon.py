@@ -5,9 +5,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from ..core import dtypes
 from ..tensor import note_writes, wrap
 from .blocks import with_gradient
 from .hyperparameters import check_learning_rate, number, require
@@ -76,7 +76,7 @@ class Muon(Optimizer):
 
 def rounded(array: np.ndarray) -> np.ndarray:
     """float32 values that are bfloat16 numbers: what a bfloat16 operation leaves behind."""
-    return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+    return array.astype(dtypes.bfloat16.numpy).astype(np.float32)
 
 
 def orthogonal(matrix: np.ndarray, coefficients: tuple[float, float, float], steps: int, eps: float) -> np.ndarray:

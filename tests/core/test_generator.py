@@ -149,3 +149,16 @@ def test_only_the_cpu():
     assert Generator("cpu").device.type == "cpu"
     with pytest.raises((RuntimeError, AssertionError)):
         Generator("cuda")
+
+
+@pytest.mark.parametrize("drawn", [0, 3])
+def test_go_back_continues_from_where_it_was_remembered(drawn):
+    generator = Generator().manual_seed(7)
+    if drawn:
+        generator.words(drawn)
+    remembered = generator.remember()
+    assert (type(remembered) is int) == (drawn == 0)
+    wanted = [generator.words(4).tolist(), normal_(np.empty(3, "f4"), generator=generator).tolist()]
+    for _ in range(2):
+        generator.go_back(remembered)
+        assert [generator.words(4).tolist(), normal_(np.empty(3, "f4"), generator=generator).tolist()] == wanted

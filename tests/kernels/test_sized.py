@@ -52,7 +52,7 @@ def test_no_kernel_leaves_its_buffers_at_any_size(case):
             inputs = [Guarded(array, end) for array in (x, y)]
             native._state[0] = arena.array.ctypes.data
             try:
-                code = native._native(pool.pool().address, native._state.ctypes.data, found.address, *[g.array for g in (*inputs, *outs)])
+                code = native.run(pool.pool().address, found.address, found.inputs, [g.array for g in (*inputs, *outs)])
             finally:
                 native._state[0] = 0
             assert code == 0

@@ -6,7 +6,8 @@ from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rushlight import ops, recurrent
+import rushlight.recurrent as recurrent
+from rushlight import ops
 from rushlight.core import dtypes
 from rushlight.tensor import Tensor
 
