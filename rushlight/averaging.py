@@ -11,9 +11,10 @@ from copy import deepcopy
 from typing import Any
 
 from .core import dtypes, modes
+from .core.tracing import followed_as
 from .nn import Module
 from .nn.batchnorm import _BatchNorm
-from .ops import tensor
+from .ops import tensor, where
 from .optim.lr_scheduler import LRScheduler
 from .optim.lr_scheduler.scheduler import per_group, plain_attributes
 from .optim.optimizer import Optimizer
@@ -122,29 +123,49 @@ class AveragedModel(Module):
         """What the averaged model computes."""
         return self.module(*args, **kwargs)
 
-    def update_parameters(self, model: Module) -> None:
-        """Take the model's present parameters into the averages; the first call copies them."""
+    def _pairs(self, model: Module) -> list[tuple[Tensor, Tensor]]:
+        """(average, present value) of each tensor that is averaged."""
         averages, values = (list(itertools.chain(one.parameters(), one.buffers())) if self.use_buffers else list(one.parameters())
                             for one in (self.module, model))
-        pairs = [(average.detach(), value.detach()) for average, value in zip(averages, values)]
-        count = self.n_averaged
-        if count == 0:
-            for average, value in pairs:
-                average.copy_(value)
-        elif self.multi_avg_fn is not None:
+        return [(average.detach(), value.detach()) for average, value in zip(averages, values)]
+
+    def _average(self, pairs: list[tuple[Tensor, Tensor]]) -> None:
+        """Take the values into the averages."""
+        if self.multi_avg_fn is not None:
             by_dtype: dict[Any, list[tuple[Tensor, Tensor]]] = {}
             for pair in pairs:
                 by_dtype.setdefault(pair[0].dtype, []).append(pair)
             for group in by_dtype.values():
-                self.multi_avg_fn([average for average, _ in group], [value for _, value in group], count)
+                self.multi_avg_fn([average for average, _ in group], [value for _, value in group], self.n_averaged)
         else:
             average_of = self.avg_fn or get_swa_avg_fn()
             for average, value in pairs:
-                average.copy_(average_of(average, value, count))
+                average.copy_(average_of(average, value, self.n_averaged))
+
+    def _counted(self, model: Module) -> None:
+        """What follows each update: buffers that are not averaged are copied, and the count grows."""
         if not self.use_buffers:
             for kept, buffer in zip(self.module.buffers(), model.buffers(), strict=True):
                 kept.detach().copy_(buffer.detach())
         self.n_averaged += 1
+
+    def _update_by_ops(self, model: Module) -> None:
+        pairs, first = self._pairs(model), self.n_averaged == 0
+        self._average(pairs)
+        for average, value in pairs:
+            average.copy_(where(first, value, average))
+        self._counted(model)
+
+    @followed_as(_update_by_ops)
+    def update_parameters(self, model: Module) -> None:
+        """Take the model's present parameters into the averages; the first call copies them."""
+        pairs = self._pairs(model)
+        if self.n_averaged == 0:
+            for average, value in pairs:
+                average.copy_(value)
+        else:
+            self._average(pairs)
+        self._counted(model)
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:

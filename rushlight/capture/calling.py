@@ -210,6 +210,10 @@ class Calls(Operations):
             return self.call_allowed(function, args, kwargs)
         if "_rushlight_constant" in function.__dict__:
             return self.call_once(function, args, kwargs)
+        if "_rushlight_followed" in function.__dict__:
+            return self.follow(function.__dict__["_rushlight_followed"], args, kwargs)
+        if "_rushlight_made" in function.__dict__:
+            return self.make_before(function, args, kwargs)
         if "_rushlight_check" in function.__dict__:
             return self.check_values(*map(self.value, args))
         if "/rushlight/func/" in function.__code__.co_filename:
@@ -480,6 +484,17 @@ class Calls(Operations):
         if self.method_of(value, "__hash__") is not None and not isinstance(value, (Tensor, enum.Enum, type)) and not is_library(type(value)):
             raise Break("Unsupported key", f"a key of type {type(value).__name__}, which hashes itself in Python")
         return value
+
+    def make_before(self, function: FunctionType, args: tuple, kwargs: dict) -> Any:
+        """A function marked with `made_before`: it works now if all that it is given is from before, and its call is no part of the trace."""
+        given = [self.value(arg) for arg in args]
+        for item in given:
+            source = item.source if isinstance(item, Tensor) else self.source_of(item)
+            written = {} if isinstance(item, Tensor) else self.attributes.get(id(item), (None, {}))[1]
+            if source is None or set(written) - {"_opt_called"} or kwargs:  # a scheduler notes in each step that it was called
+                return self.follow(function, args, kwargs)
+        function(*[item.real if isinstance(item, Tensor) else item for item in given])
+        return None
 
     def call_once(self, function: FunctionType, args: tuple, kwargs: dict) -> Any:
         """A function marked with `assume_constant_result`: it is called now, and its result stays for as long as the translation."""

@@ -11,6 +11,7 @@ from ..autograd import api
 from ..autograd.engine import reachable
 from ..autograd.recorded import gradients, leaf_gradients
 from ..core import modes
+from ..nn.hooks import BackwardBoundary
 from ..nn.module import Module
 from ..ops import where, zeros_like
 from ..optim import grad_scaler
@@ -110,17 +111,34 @@ def hooked(self: Any, hook: Any, value: Any) -> Any:
 
 
 class Cut:
-    """A tensor made inside whose gradient is to be seen: from there on it stands in the trace as a leaf, `before` as it was made."""
+    """Tensors whose gradients are to be seen: from there on they stand in the trace as leaves, `before` as they were made."""
 
-    def __init__(self, before: Any, after: Any, restart: Restart):
+    def __init__(self, before: list, after: list, restart: Restart):
         self.before, self.after = before, after
         self.restart = restart  # raised where the history is needed whole: the trace then breaks at the call instead
-        self.hooks: list = []
+        self.hooks: list = []  # each takes the gradient of the one tensor
+        self.border: Any = None  # takes the gradients of all, where they are the border of a module
         self.retains = False
 
     def remove(self) -> None:
         """As a handle of `register_hook`."""
         self.hooks.clear()
+
+    def changed(self, tracer: Any, gradients: list) -> list:
+        """The gradients as the hooks leave them."""
+        with modes.no_grad():
+            for hook in self.hooks:
+                found = tracer.value(tracer.call(hook, (gradients[0],), {}))
+                gradients = gradients if found is None else [found]
+            if self.border is not None:
+                found = tracer.value(tracer.call(self.border, (tuple(gradients), None), {}))
+                gradients = gradients if found is None else [tracer.value(item) for item in found]
+            if any(item is not None and type(item) is not Traced for item in gradients):
+                raise refuse("a hook that gives something else than a gradient")
+            if self.retains:
+                leaf = self.after[0]
+                leaf.gradient = gradients[0] if leaf.gradient is None else tracer.call_op(Tensor.add, (leaf.gradient, gradients[0]), {})
+        return gradients
 
 
 def cut(self: Any, tensor: Any, name: str) -> Cut:
@@ -130,15 +148,42 @@ def cut(self: Any, tensor: Any, name: str) -> Cut:
     if type(tensor) is not Traced or tensor.source is not None or tensor.stand_in._node is None or tensor.node.users:
         raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history")
     before = self.trace_of(tensor.node, tensor.stand_in)
-    after = self.call_op(Tensor.detach, (before,), {})
-    self.call_op(Tensor.requires_grad_, (after, True), {})
+    after = leaf_of(self, before)
     tensor.node, tensor.stand_in = after.node, after.stand_in
     self.refresh(tensor)
     self.traced[id(tensor.stand_in)] = tensor
+    return cut_at(self, [before], [tensor], name)
+
+
+def leaf_of(self: Any, before: Any) -> Any:
+    """The same tensor as a leaf."""
+    after = self.call_op(Tensor.detach, (before,), {})
+    self.call_op(Tensor.requires_grad_, (after, True), {})
+    return after
+
+
+def cut_at(self: Any, before: list, after: list, name: str) -> Cut:
     frame = self.active[-1]
-    restart = Restart((id(frame.program), frame.pc), Break(f"Unsupported {name}() call", f"{name} acts on the recorded history"))
-    made = self.cuts[id(tensor.stand_in)] = Cut(before, tensor, restart)
+    made = Cut(before, after, Restart((id(frame.program), frame.pc), Break(f"Unsupported {name}() call", f"{name} acts on the recorded history")))
+    self.cuts.update((id(tensor.stand_in), made) for tensor in after)
     return made
+
+
+def module_border(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`BackwardBoundary._pass_through`: the tensors at a module's border, and a hook on the gradients of all of them."""
+    _, values, hook = (self.value(arg) for arg in args)
+    items = [self.value(item) for item in values]
+    positions = [at for at, item in enumerate(items) if isinstance(item, Tensor)]
+    tensors = [items[at] for at in positions]
+    if not modes.grad_enabled() or not any(self.value(self.getattr(tensor, "requires_grad")) for tensor in tensors):
+        return None, values
+    if not all(type(tensor) is Traced and tensor.stand_in._requires_grad for tensor in tensors) or hasattr(values, "_fields"):
+        raise Break("Module hook", "a full backward hook of a module that is also given tensors without a gradient")
+    after = [leaf_of(self, tensor) for tensor in tensors]
+    cut_at(self, tensors, after, "register_full_backward_hook").border = hook
+    for at, tensor in zip(positions, after):
+        items[at] = tensor
+    return positions, tuple(items)
 
 
 def tensor_register_hook(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -160,21 +205,19 @@ def tensor_retain_grad(self: Any, args: tuple, kwargs: dict) -> None:
 
 def through_cuts(self: Any, roots: list, gradients: list) -> tuple[list, list]:
     """The roots of a pass that goes on behind each cut, with what its hooks make of the gradient there."""
-    for made in reversed(list(self.cuts.values())):
+    for made in reversed(dict.fromkeys(self.cuts.values())):
         known = [root for root in roots if type(root) is Traced and root.stand_in._requires_grad]
-        if len(known) != len(roots) or not any(leaf is made.after.stand_in for leaf in history_of(self, roots)):
+        leaves = history_of(self, roots) if len(known) == len(roots) else ()
+        reached = [any(leaf is tensor.stand_in for leaf in leaves) for tensor in made.after]
+        if not any(reached):
             continue
-        (gradient,) = recorded_grad(self, roots, [made.after], gradients, {"keep": True, "create": False, "unused": False})
-        for hook in made.hooks:
-            with modes.no_grad():
-                changed = self.value(self.call(hook, (gradient,), {}))
-            if changed is not None:
-                gradient = changed
-        if made.retains:
-            with modes.no_grad():
-                earlier = made.after.gradient
-                made.after.gradient = gradient if earlier is None else self.call_op(Tensor.add, (earlier, gradient), {})
-        roots, gradients = [*roots, made.before], [*gradients, gradient]
+        chosen = [tensor for tensor, there in zip(made.after, reached) if there]
+        found = iter(recorded_grad(self, roots, chosen, gradients, {"keep": True, "create": False, "unused": False}))
+        with modes.no_grad():  # what nothing depends on has a gradient of zeros, as of a Function
+            arrived = [next(found) if there else self.call_op(zeros_like, (tensor,), {}) for tensor, there in zip(made.after, reached)]
+        passed = made.changed(self, arrived)
+        given = [(tensor, gradient) for tensor, gradient in zip(made.before, passed) if gradient is not None]
+        roots, gradients = [*roots, *[tensor for tensor, _ in given]], [*gradients, *[gradient for _, gradient in given]]
     return roots, gradients
 
 
@@ -473,15 +516,6 @@ def step_unless(self: Any, args: tuple, kwargs: dict) -> Any:
         self.unless = None
 
 
-def scaler_tensors(self: Any, args: tuple, kwargs: dict) -> None:
-    """A scaler's tensors are made before the trace, so that one translation serves every step."""
-    scaler = self.value(args[0])
-    if self.source_of(scaler) is not None and not self.attributes.get(id(scaler), (None, ()))[1]:
-        grad_scaler.make_tensors(scaler)
-    else:
-        self.follow(grad_scaler.make_tensors, args, kwargs)
-
-
 def searched_step(self: Any, args: tuple, kwargs: dict) -> Any:
     raise Break("Optimizer step", "LBFGS evaluates its closure as often as the values ask for")
 
@@ -520,7 +554,4 @@ def make_state(optimizer: Any, ready: list) -> bool:
 
 TRAINING = {Tensor.backward: tensor_backward, api.backward: function_backward, api.grad: function_grad, Optimizer.zero_grad: optimizer_zero_grad,
             Module.zero_grad: module_zero_grad, PointwiseOptimizer.__dict__["step"]: optimizer_step,
-            grad_scaler.step_unless: step_unless, grad_scaler.make_tensors: scaler_tensors,
-            grad_scaler.unscale: lambda self, args, kwargs: self.follow(grad_scaler.unscale_by_ops, args, kwargs),
-            grad_scaler.update_scale: lambda self, args, kwargs: self.follow(grad_scaler.update_scale_by_ops, args, kwargs),
-            LBFGS.__dict__["step"]: searched_step, Tensor.register_hook: tensor_register_hook, Tensor.retain_grad: tensor_retain_grad}
+            grad_scaler.step_unless: step_unless, LBFGS.__dict__["step"]: searched_step, BackwardBoundary.__dict__["_pass_through"]: module_border, Tensor.register_hook: tensor_register_hook, Tensor.retain_grad: tensor_retain_grad}

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core import modes
+from ..core.dtypes import finfo
+from ..core.tracing import followed_as, made_before
 from ..tensor import Tensor, note_writes, wrap
 from .blocks import with_gradient
 from .hyperparameters import check_learning_rate, number, require, scalar_dtype
@@ -44,6 +47,17 @@ class Adafactor(Optimizer):
         for group in self.param_groups:
             group.setdefault("foreach", None)
 
+    def _step_by_ops(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = evaluate(closure)
+        updates = [(group, param) for group in self.param_groups for param in group["params"] if param.grad is not None]
+        for _, param in updates:
+            make_state(self, param)
+        with modes.no_grad():
+            for group, param in updates:
+                update_by_ops(group, self.state[param], param, param.grad)
+        return loss
+
+    @followed_as(_step_by_ops)
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; returns what `closure` returned, if one was given."""
         loss = evaluate(closure)
@@ -57,23 +71,10 @@ class Adafactor(Optimizer):
         note_writes([param for _, param, _ in updates], caller())
         return loss
 
-    def _state_of(self, param: Tensor) -> dict[str, Any]:
-        state = self.state[param]
-        if not state:
-            shape, dtype = param._array.shape, param._array.dtype
-            state["step"] = wrap(np.zeros((), scalar_dtype().numpy))
-            if len(shape) > 1:
-                state["row_var"] = wrap(np.zeros((*shape[:-1], 1), dtype), param._dtype)
-                state["col_var"] = wrap(np.zeros((*shape[:-2], 1, shape[-1]), dtype), param._dtype)
-            else:
-                state["variance"] = wrap(np.zeros(shape, dtype), param._dtype)
-        return state
-
     def _update(self, group: dict[str, Any], param: Tensor, grad: np.ndarray) -> None:
-        state, (eps1, eps2), lr = self._state_of(param), group["eps"], number(group["lr"])
+        make_state(self, param)
+        state, (eps1, eps2), lr = self.state[param], epsilons(group, param), number(group["lr"])
         compute = param._dtype.compute.numpy
-        if eps1 is None:
-            eps1 = float(np.finfo(param._dtype.numpy).eps) if param._dtype.native else EPS_OF_HALVES[param._dtype.name]
         state["step"]._array[...] += 1
         step = state["step"]._array.item()
         weight = step ** group["beta2_decay"]
@@ -94,7 +95,58 @@ class Adafactor(Optimizer):
         param._array[...] = value * shrink - update * (alpha / clip)
 
 
+@made_before
+def make_state(optimizer: Adafactor, param: Tensor) -> None:
+    """The state of a parameter, where it has none."""
+    state = optimizer.state[param]
+    if not state:
+        shape, dtype = param._array.shape, param._array.dtype
+        state["step"] = wrap(np.zeros((), scalar_dtype().numpy))
+        if len(shape) > 1:
+            state["row_var"] = wrap(np.zeros((*shape[:-1], 1), dtype), param._dtype)
+            state["col_var"] = wrap(np.zeros((*shape[:-2], 1, shape[-1]), dtype), param._dtype)
+        else:
+            state["variance"] = wrap(np.zeros(shape, dtype), param._dtype)
+
+
+def update_by_ops(group: dict[str, Any], state: dict[str, Any], param: Tensor, grad: Tensor) -> None:
+    """As `Adafactor._update`, for a trace: numbers that change with the step are tensors."""
+    if param.is_complex():
+        raise RuntimeError("Adafactor does not support complex parameters")
+    (eps1, eps2), lr = epsilons(group, param), number(group["lr"])
+    state["step"].add_(1)
+    step = state["step"].double()
+    weight, half = step ** group["beta2_decay"], param.dtype.itemsize < 4
+    value, grad = (param.float(), grad.float()) if half else (param, grad)
+    if group["maximize"]:
+        grad = -grad
+    weight = weight.to(grad.dtype)
+    share = (value.square().sum().sqrt().double() / max(value.numel(), 1) ** 0.5).clamp(min=eps2) * step.rsqrt().clamp(max=lr)
+
+    def follow(name: str, value: Tensor) -> Tensor:
+        kept = state[name].float() if half else state[name]
+        moved = value + (1 - weight) * (kept - value)
+        state[name].copy_(moved)
+        return moved
+    if grad.ndim > 1:
+        row, column = follow("row_var", grad.square().mean(-1, keepdim=True)), follow("col_var", grad.square().mean(-2, keepdim=True))
+        estimate = row * column / row.mean(-2, keepdim=True).clamp(min=eps1)
+    else:
+        estimate = follow("variance", grad * grad)
+    update = grad / estimate.clamp(min=eps1 * eps1).sqrt()
+    clip = (update.square().sum().sqrt().double() / (max(update.numel(), 1) ** 0.5 * group["d"])).clamp(min=1.0)
+    param.copy_(value * (1 - lr * group["weight_decay"]) - update * (share / clip).to(grad.dtype))
+
+
 EPS_OF_HALVES = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
+
+
+def epsilons(group: dict[str, Any], param: Tensor) -> tuple[float, float]:
+    """The group's `eps`, with the precision of the parameter in the place of None."""
+    eps1, eps2 = group["eps"]
+    if eps1 is None:
+        eps1 = EPS_OF_HALVES.get(param.dtype.name) or finfo(param.dtype).eps
+    return eps1, eps2
 
 
 def norm(array: np.ndarray) -> float:

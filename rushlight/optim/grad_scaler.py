@@ -1,11 +1,12 @@
 """`GradScaler`: scales a loss so that half-precision gradients do not vanish, and skips steps whose gradients overflowed.
 
-Scale, counter and findings are tensors, and what is done to them are the three functions at the end.  A trace has its own
-forms of those (capture/training.py), so that scaling is part of a compiled step.
+Scale, counter and findings are tensors, and what is done to them are the functions at the end.  A trace has its own forms of
+those (here, and capture/training.py), so that scaling is part of a compiled step.
 """
 import numpy as np
 
 from ..core import modes
+from ..core.tracing import followed_as, made_before
 from ..ops import tensor, where
 from ..tensor import Tensor, bump
 
@@ -133,6 +134,7 @@ class GradScaler:
         self._growth_interval = state_dict["growth_interval"]
 
 
+@made_before
 def make_tensors(scaler):
     """What a scaler keeps, made when it first scales."""
     if scaler._scale is None:
@@ -140,6 +142,17 @@ def make_tensors(scaler):
         scaler._growth_tracker = tensor(int(scaler._init_growth_tracker))
 
 
+def unscale_by_ops(grads, scale):
+    with modes.no_grad():
+        inverse = scale.double().reciprocal().float()
+        found = tensor(False)
+        for grad in grads:
+            found = found | grad.isfinite().all().logical_not()
+            grad.mul_(inverse)
+        return found.float()
+
+
+@followed_as(unscale_by_ops)
 def unscale(grads, scale):
     """Divide gradients by the scale in place; 1.0 if one of them was not finite before, else 0.0."""
     inverse, found = 1.0 / float(scale.item()), False
@@ -152,22 +165,23 @@ def unscale(grads, scale):
     return tensor(float(found))
 
 
-def unscale_by_ops(grads, scale):
-    """As `unscale`, for a trace."""
-    with modes.no_grad():
-        inverse = scale.double().reciprocal().float()
-        found = tensor(False)
-        for grad in grads:
-            found = found | grad.isfinite().all().logical_not()
-            grad.mul_(inverse)
-        return found.float()
-
-
 def step_unless(found, optimizer, *args, **kwargs):
     """`optimizer.step()` unless `found` is not 0."""
     return None if found.item() else optimizer.step(*args, **kwargs)
 
 
+def update_scale_by_ops(scale, tracker, found, growth, backoff, interval):
+    with modes.no_grad():
+        overflow = found[0]
+        for one in found[1:]:
+            overflow = overflow + one
+        overflow, count, grown = overflow != 0, tracker + 1, scale * growth
+        full = count == interval
+        scale.copy_(where(overflow, scale * backoff, where(full & grown.isfinite(), grown, scale)))
+        tracker.copy_(count.masked_fill(overflow | full, 0))
+
+
+@followed_as(update_scale_by_ops)
 def update_scale(scale, tracker, found, growth, backoff, interval):
     """The scale times `backoff` after an overflow in any of `found`, times `growth` after `interval` good steps, in place."""
     if any(one.item() for one in found):
@@ -182,13 +196,3 @@ def update_scale(scale, tracker, found, growth, backoff, interval):
         tracker.zero_()
 
 
-def update_scale_by_ops(scale, tracker, found, growth, backoff, interval):
-    """As `update_scale`, for a trace."""
-    with modes.no_grad():
-        overflow = found[0]
-        for one in found[1:]:
-            overflow = overflow + one
-        overflow, count, grown = overflow != 0, tracker + 1, scale * growth
-        full = count == interval
-        scale.copy_(where(overflow, scale * backoff, where(full & grown.isfinite(), grown, scale)))
-        tracker.copy_(count.masked_fill(overflow | full, 0))

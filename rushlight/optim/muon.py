@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
-from ..tensor import note_writes, wrap
+from ..core import dtypes, modes
+from ..core.tracing import followed_as, made_before
+from ..tensor import Tensor, note_writes, wrap
 from .blocks import with_gradient
 from .hyperparameters import check_learning_rate, number, require
 from .optimizer import Optimizer, ParamsT, caller, evaluate
@@ -45,6 +46,19 @@ class Muon(Optimizer):
             for param in group["params"]:
                 require(param.ndim == 2, f"Muon only supports 2D parameters whereas we found a parameter with size: {param.size()}")
 
+    def _step_by_ops(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = evaluate(closure)
+        updates = [(group, param) for group in self.param_groups for param in group["params"] if param.grad is not None]
+        for group, _ in updates:
+            check_options(group)
+        for _, param in updates:
+            make_state(self, param)
+        with modes.no_grad():
+            for group, param in updates:
+                update_by_ops(group, self.state[param]["momentum_buffer"], param, param.grad)
+        return loss
+
+    @followed_as(_step_by_ops)
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; returns what `closure` returned, if one was given."""
         loss = evaluate(closure)
@@ -52,8 +66,7 @@ class Muon(Optimizer):
         for group, param, _ in updates:
             if param.is_complex():
                 raise RuntimeError("Muon does not support complex parameters")
-            require(group["ns_steps"] < 100, "Number of steps must be less than 100 for computational efficiency")
-            require(len(group["ns_coefficients"]) == 3, "Coefficients must be a tuple of exactly 3 values")
+            check_options(group)
         with np.errstate(all="ignore"):
             for group, param, grad in updates:
                 self._update(group, param, grad)
@@ -61,9 +74,8 @@ class Muon(Optimizer):
         return loss
 
     def _update(self, group: dict[str, Any], param: Any, grad: np.ndarray) -> None:
+        make_state(self, param)
         state, lr, momentum = self.state[param], number(group["lr"]), group["momentum"]
-        if "momentum_buffer" not in state:
-            state["momentum_buffer"] = wrap(np.zeros_like(grad), param._dtype)
         compute, stored = param._dtype.compute.numpy, state["momentum_buffer"]._array
         grad, kept = grad.astype(compute, copy=False), stored.astype(compute)
         kept += (1 - momentum) * (grad - kept)
@@ -72,6 +84,46 @@ class Muon(Optimizer):
         update = orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
         rate = lr * shape_factor(group["adjust_lr_fn"], *param._array.shape)
         param._array[...] = param._array.astype(compute) * (1 - lr * group["weight_decay"]) - rate * update.astype(compute)
+
+
+def check_options(group: dict[str, Any]) -> None:
+    """ValueError for options that a step cannot work with."""
+    require(group["ns_steps"] < 100, "Number of steps must be less than 100 for computational efficiency")
+    require(len(group["ns_coefficients"]) == 3, "Coefficients must be a tuple of exactly 3 values")
+
+
+@made_before
+def make_state(optimizer: Muon, param: Tensor) -> None:
+    """The state of a parameter, where it has none."""
+    state = optimizer.state[param]
+    if "momentum_buffer" not in state:
+        state["momentum_buffer"] = wrap(np.zeros_like(param._array), param._dtype)
+
+
+def update_by_ops(group: dict[str, Any], buffer: Tensor, param: Tensor, grad: Tensor) -> None:
+    """As `Muon._update`, for a trace."""
+    if param.is_complex():
+        raise RuntimeError("Muon does not support complex parameters")
+    lr, momentum, half = number(group["lr"]), group["momentum"], param.dtype.itemsize < 4
+    value, grad, kept = (param.float(), grad.float(), buffer.float()) if half else (param, grad, buffer)
+    kept = kept + (1 - momentum) * (grad - kept)
+    buffer.copy_(kept)
+    update = grad + momentum * (kept - grad) if group["nesterov"] else kept
+    update = orthogonal_by_ops(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
+    rate = lr * shape_factor(group["adjust_lr_fn"], *param.shape)
+    param.copy_(value * (1 - lr * group["weight_decay"]) - rate * update.to(value.dtype))
+
+
+def orthogonal_by_ops(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
+    """As `orthogonal`, on tensors."""
+    a, b, c = (float(value) for value in coefficients)
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = (matrix.T if tall else matrix).bfloat16().float()
+    x = (x / x.square().sum().sqrt().bfloat16().float().clamp(min=eps)).bfloat16().float()
+    for _ in range(steps):
+        gram = (x @ x.T).bfloat16().float()
+        x = (a * x + (b * gram + c * (gram @ gram)).bfloat16().float() @ x).bfloat16().float()
+    return x.T if tall else x
 
 
 def rounded(array: np.ndarray) -> np.ndarray:

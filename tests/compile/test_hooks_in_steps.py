@@ -221,3 +221,62 @@ def test_a_write_into_a_tensor_with_hooks():
             return loss.detach()
         return step, observed(net)
     against_torch(make, steps=3, native=False)
+
+
+def test_full_backward_hooks_of_modules():
+    """Both kinds, one within another, one that only looks; the gradient of an input that the loss reaches on another way too."""
+    def prepare(T, net, opt):
+        seen = []
+        block = T.nn.Sequential(T.nn.Linear(16, 16), T.nn.Tanh())
+        with T.no_grad():
+            for p in block.parameters():
+                p.copy_(T.linspace(-0.3, 0.3, p.numel()).reshape(p.shape))
+        block.register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 0.5,))
+        block.register_full_backward_pre_hook(lambda module, outputs: (outputs[0].clamp(-0.01, 0.01),))
+        block[0].register_full_backward_hook(lambda module, inputs, outputs: seen.append(outputs[0].abs().sum()))
+
+        def step(x, y):
+            opt.zero_grad()
+            hidden = net[1](net[0](x))
+            loss = T.nn.functional.cross_entropy(net[2](hidden + block(hidden)), y)
+            loss.backward()
+            opt.step()
+            return loss.detach(), seen.pop()
+        return step
+    trained(prepare)
+
+
+def test_full_backward_hooks_of_modules_with_several_tensors():
+    def prepare(T, net, opt):
+        class Pair(T.nn.Module):
+            def forward(self, one, two):
+                return one * two, one - two
+        pair = Pair()
+        pair.register_full_backward_hook(lambda module, inputs, outputs: tuple(g * at for at, g in enumerate(inputs, 1)))
+        pair.register_full_backward_pre_hook(lambda module, outputs: (outputs[1], outputs[0]))
+
+        def step(x, y):
+            opt.zero_grad()
+            hidden = net[1](net[0](x))
+            left, right = pair(hidden.sin(), hidden.cos())
+            loss = T.nn.functional.cross_entropy(net[2](left), y) + right.square().mean()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+        return step
+    trained(prepare)
+
+
+def test_a_compiled_model_with_full_backward_hooks():
+    """Where the backward pass is outside, the hooks run there."""
+    import rushlight as ours
+    results = []
+    for T, wrap in ((torch, lambda net: net), (ours, ours.compile)):
+        net = model(T)
+        net[2].register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 3,))
+        run = wrap(net)
+        for _ in range(3):
+            net.zero_grad()
+            run(T.ones(2, 6)).square().sum().backward()
+        results.append(net[0].weight.grad.numpy())
+    assert abs(results[0] - results[1]).max() < 1e-4

@@ -114,7 +114,7 @@ def test_every_optimizer(name):
             return closed, lambda: [p for p in net.parameters()]
         return step, observed(net, opt)
     kind = name.split()[0]
-    against_torch(make, native=kind not in ("LBFGS", "Muon", "Adafactor"), tolerance={"LBFGS": 1e-3, "Muon": 2e-3}.get(kind, 5e-5))
+    against_torch(make, native=kind != "LBFGS", tolerance={"LBFGS": 1e-3, "Muon": 2e-3}.get(kind, 5e-5))
 
 
 SCHEDULERS = {
@@ -282,7 +282,7 @@ def test_averaged_model_class():
             average.update_parameters(net)
             return loss.detach()
         return step, lambda: [*net.parameters(), *average.parameters()]
-    against_torch(make, native=False)
+    against_torch(make)
 
 
 def test_scaled_loss():
