@@ -32,12 +32,13 @@ class Known:
 
     @classmethod
     def of(cls, value: Any, sizes: Sizes | None = None, dims: Collection[int] = ()) -> "Known | None":
-        """What is known of a tensor, the sizes of `dims` as symbols."""
+        """What is known of a tensor, the sizes of `dims` as symbols (or as the sizes that `dims` has for them)."""
         if isinstance(value, Tensor) and type(getattr(value, "_array", None)) is np.ndarray:
             array = value._array
             strides = tuple(s // array.itemsize for s in array.strides)
             if sizes is not None and dims:
-                shape = tuple(sizes.size(n) if dim in dims else n for dim, n in enumerate(array.shape))
+                free: dict[int, Any] = dims if isinstance(dims, dict) else {dim: sizes.size(array.shape[dim]) for dim in dims}
+                shape = tuple(free.get(dim, n) for dim, n in enumerate(array.shape))
                 return cls(shape, open_strides(shape, strides), value._dtype.name)
             return cls(array.shape, strides, value._dtype.name)
         given, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)

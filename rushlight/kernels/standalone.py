@@ -1,20 +1,25 @@
-"""A graph as an object file with one plain C function: no Python, no threads, no allocation, nothing to link with but memcpy and its like.
+"""Graphs as one object file with plain C functions: no Python, no threads, no allocation, nothing to link with but memcpy and its like.
 
 The kernels are those of any program; only the entry differs: it takes pointers, calls every step in turn on the caller's thread, and keeps
-temporaries in memory that the caller gives.  Values that are known (weights) are constants of the object.  Read `standalone` first.
+temporaries in memory that the caller gives.  Values that are known (weights) are constants of the object.  Sizes that stay open are
+arguments: see standalone_sizes.py.  Read `standalone` first.
 """
 
+import hashlib
 import struct
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..graph.node import target_name
 from . import llvm
 from .arrays import Array, Source
-from .ir import Type, Value
+from .ir import Function, Type, Value
 from .lower import Lowering, buffers_used
 from .make import Unsupported
 from .program import Layout, arena_layout, arrange, numpy_dtype
+from .sizes import Sizes
 
 CALLED = frozenset(("memcpy", "memset", "memmove"))  # what every C library, and a compiler without one, has
 C_TYPES = {"float32": "float", "float64": "double", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "bool": "uint8_t",
@@ -22,37 +27,111 @@ C_TYPES = {"float32": "float", "float64": "double", "int8": "int8_t", "int16": "
 
 
 class Argument(NamedTuple):
-    """One pointer that the function takes."""
+    """One pointer that a function takes."""
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple
 
     @property
     def c(self) -> str:
         return C_TYPES[self.dtype]
 
 
-class Standalone(NamedTuple):
-    """An object file's content and how its function is called."""
+class Plan(NamedTuple):
+    """What one function computes for one set of sizes, or with some of them open, before it has an entry."""
 
-    image: bytes
+    made: Layout
     inputs: list[Argument]
     outputs: list[Argument]
-    workspace: int  # bytes, aligned to 64
+    places: list[int]  # of each output among those that are computed
+    given: dict[str, str]  # buffer -> input
+    held: dict[str, np.ndarray]  # buffer -> weights
+    lowering: Lowering
 
 
-def standalone(module: Any, examples: list[Any], known: dict[int, np.ndarray], name: str) -> Standalone:
-    """The object of `int64_t name(inputs..., outputs..., workspace)`; `known` has the values of the placeholders that are no inputs.
+class Standalone(NamedTuple):
+    """How a function is called: `sizes` are its leading arguments, and `workspace` its bytes (None: they depend on the sizes)."""
 
-    All arrays are dense, of the examples' shapes.  Raises `Unsupported` naming the first node that is no native code.
+    name: str
+    sizes: list[str]
+    inputs: list[Argument]
+    outputs: list[Argument]
+    workspace: int | None
+
+
+class Object:
+    """The object file in the making: modules that are optimised each for itself and linked, with each weight once."""
+
+    def __init__(self) -> None:
+        self.whole: Any = None
+        self.weights: dict[str, bytes] = {}
+        self.internal: list[str] = []  # functions that only this object calls
+
+    def held(self, array: np.ndarray) -> str:
+        """The symbol of a constant."""
+        content = array.tobytes()
+        symbol = f"held_{hashlib.sha256(content).hexdigest()[:32]}"
+        self.weights[symbol] = content
+        return symbol
+
+    def add(self, text: str, checked: bool = True) -> None:
+        """One module; `checked`: it calls nothing of other modules."""
+        if checked:
+            llvm.lint(text)
+        used = "\n".join(f"@{symbol} = external constant [{len(content)} x i8], align 64" for symbol, content in self.weights.items() if f"@{symbol}" in text)
+        self.merge(llvm.optimise(f"{used}\n{text}"))
+
+    def merge(self, module: Any) -> None:
+        if self.whole is None:
+            self.whole = module
+        else:
+            self.whole.link_in(module)
+
+    def image(self) -> bytes:
+        for symbol, content in self.weights.items():
+            body = "".join(f"\\{byte:02X}" for byte in content)
+            self.merge(llvm.optimise(f'@{symbol} = constant [{len(content)} x i8] c"{body}", align 64\n'))
+        for value in (*self.whole.functions, *self.whole.global_variables):
+            if value.name in self.internal or value.name in self.weights:
+                value.linkage = "internal"
+        image = llvm.engine().machine.emit_object(self.whole)
+        strange = undefined(image) - CALLED
+        if strange:
+            raise Unsupported(f"the function {sorted(strange)[0]} of the C library")
+        return image
+
+
+def standalone(functions: Sequence[Callable[[Object], Standalone]]) -> tuple[bytes, list[Standalone]]:
+    """The object with these functions, each written by `fixed` or by `standalone_sizes.sized`.
+
+    Raises `Unsupported` naming the first node that is no native code.
     """
-    lowering = Lowering(module, examples)
+    whole = Object()
+    made = [write(whole) for write in functions]
+    return whole.image(), made
+
+
+def fixed(whole: Object, name: str, module: Any, examples: list[Any], known: dict[int, np.ndarray]) -> Standalone:
+    """`int64_t name(inputs..., outputs..., workspace)` for dense arrays of the examples' shapes; `known` has the values of other placeholders."""
+    plan = planned(module, examples, known, None)
+    for function in plan.made.module.functions.values():
+        function.linkage = "internal"
+    f = plan.made.module.function(name, "i64", [(f"o{i}", Type("ptr")) for i in range(len(plan.inputs) + len(plan.outputs))] + [("workspace", Type("ptr"))], "nounwind")
+    offsets, size = arena_layout(plan.made.spans)
+    write_steps(f, whole, plan, f.parameters[:-1], f.parameters[-1], {key: f.i64(offset) for key, offset in offsets.items()})
+    whole.add(str(plan.made.module))
+    return Standalone(name, [], plan.inputs, plan.outputs, -(-size // 64) * 64)
+
+
+def planned(module: Any, examples: list[Any], known: dict[int, np.ndarray], sizes: Sizes | None) -> Plan:
+    """Lower a graph as a whole; with `sizes`, the dims that the placeholders' "open_dims" name are symbols of it."""
+    lowering = Lowering(module, examples, sizes)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     for node in module.graph.nodes:
         if node.op.startswith("call") and node not in lowering.native and node not in lowering.constants:
             raise Unsupported(f"{node.name}: {lowering.reasons.get(node.name, 'it is not native code')}")
-        if node.op.startswith("call") and node.is_impure():
+        if node.op.startswith("call") and node.is_impure() and not (node in lowering.native and target_name(node.target) == "dropout"):  # one that is off
             raise Unsupported(f"{node.name} writes in place")
     if len(lowering.segments) > 1:
         raise Unsupported("more than one program")
@@ -75,16 +154,9 @@ def standalone(module: Any, examples: list[Any], known: dict[int, np.ndarray], n
     held = {buffer: known[placeholders.index(node)] for buffer, node in sources.items() if placeholders.index(node) in known}
     given = {buffer: node.name for buffer, node in sources.items() if buffer not in held}
     for node, source in segment.inputs.items():
-        if source.buffer in given and source.strides != dense(source):
+        if source.buffer in given and list(map(str, source.strides)) != list(map(str, dense(source))):
             raise Unsupported(f"{node.name}, whose example is not dense")
-    write_c_entry(made, name, inputs, outputs, places, given, held)
-    text = str(made.module)
-    llvm.lint(text)
-    image = llvm.engine().machine.emit_object(llvm.optimise(text))
-    strange = undefined(image) - CALLED
-    if strange:
-        raise Unsupported(f"the function {sorted(strange)[0]} of the C library")
-    return Standalone(image, inputs, outputs, -(-arena_layout(made.spans)[1] // 64) * 64)
+    return Plan(made, inputs, outputs, places, given, held, lowering)
 
 
 def dense(source: Source) -> tuple[int, ...]:
@@ -95,26 +167,21 @@ def dense(source: Source) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def write_c_entry(made: Layout, name: str, inputs: list[Argument], outputs: list[Argument], places: list[int], given: dict[str, str],
-                  held: dict[str, np.ndarray]) -> None:
-    """`i64 name(ptr inputs..., ptr outputs..., ptr workspace)`: 0, or -2 when an index was out of range."""
-    module, pointer, i64 = made.module, Type("ptr"), Type("i64")
-    for function in module.functions.values():
-        function.linkage = "internal"
-    f = module.function(name, "i64", [(f"o{i}", pointer) for i in range(len(inputs) + len(outputs))] + [("workspace", pointer)], "nounwind")
-    by_name = {argument.name: parameter for argument, parameter in zip(inputs, f.parameters)}
-    address: dict[str, Value] = {buffer: by_name[argument] for buffer, argument in given.items()}
-    results = f.parameters[len(inputs):len(inputs) + len(outputs)]
-    for at, place in enumerate(places):
+def write_steps(f: Function, whole: Object, plan: Plan, pointers: Sequence[Value], workspace: Value, offsets: dict[str, Value],
+                table: Value | None = None) -> None:
+    """The function's body: every step in turn; returns 0, or -2 when an index was out of range."""
+    made, pointer, i64 = plan.made, Type("ptr"), Type("i64")
+    by_name = {argument.name: parameter for argument, parameter in zip(plan.inputs, pointers)}
+    address: dict[str, Value] = {buffer: by_name[argument] for buffer, argument in plan.given.items()}
+    results = pointers[len(plan.inputs):]
+    for at, place in enumerate(plan.places):
         address.setdefault(f"out{place}", results[at])
-    for buffer, array in held.items():
-        content = array.tobytes()
-        symbol = f"held_{buffer}"
-        body = "".join(f"\\{byte:02X}" for byte in content)
-        module.globals[symbol] = f'@{symbol} = internal unnamed_addr constant [{len(content)} x i8] c"{body}", align 64'
-        address[buffer] = Value(f, f"@{symbol}", pointer)
-    for buffer, offset in arena_layout(made.spans)[0].items():
-        address[buffer] = f.address(f.parameters[-1], f.i64(offset), "i8")
+    for buffer, array in plan.held.items():
+        address[buffer] = Value(f, f"@{whole.held(array)}", pointer)
+    for buffer, offset in offsets.items():
+        address[buffer] = f.address(workspace, offset, "i8")
+    if table is not None:
+        address["sizes"] = table
     faults = any("fault" in step.buffers for step in made.steps)
     if faults:
         address["fault"] = f.alloca(i64, 1, 8)
@@ -125,12 +192,14 @@ def write_c_entry(made: Layout, name: str, inputs: list[Argument], outputs: list
             base, offset = buffer if isinstance(buffer, tuple) else (buffer, 0)
             there = f.address(address[base], f.i64(offset), "i8")
             f.store(there, f.address(frame, f.i64(at), "ptr"), 8)
-        f.do(f"call void @{step.function}({frame}, i64 0, i64 {step.items})")
-    for at, place in enumerate(places):  # a value that is returned twice is copied
+        f.do(f"call void @{step.function}({frame}, i64 0, {f.i64(step.items)})")
+    for at, place in enumerate(plan.places):  # a value that is returned twice is copied
         if address[f"out{place}"] is not results[at]:
-            size = int(np.prod(outputs[at].shape, dtype=np.int64)) * numpy_dtype(outputs[at].dtype).itemsize
-            module.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
-            f.do(f"call void @llvm.memcpy.p0.p0.i64({results[at]}, {address[f'out{place}']}, i64 {size}, i1 false)")
+            size: Any = numpy_dtype(plan.outputs[at].dtype).itemsize
+            for have in plan.outputs[at].shape:
+                size = size * have
+            made.module.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+            f.do(f"call void @llvm.memcpy.p0.p0.i64({results[at]}, {address[f'out{place}']}, {f.i64(size)}, i1 false)")
     if faults:
         f.ret(f.load(i64, address["fault"], 8).differs(0).select(f.i64(-2), f.i64(0)))
     else:
