@@ -326,7 +326,7 @@ class Calls(Operations):
                     return self.object_attribute(owner, self.value(args[0]))
                 if isinstance(owner, Tensor):
                     return self.call_op(function, (owner, *args), kwargs)
-                return self.builtin_method(function.__get__(owner), owner, function.__name__, args, kwargs)
+                return self.builtin_method(function.__get__(owner, type(owner)), owner, function.__name__, args, kwargs)
         if isinstance(function, types.MethodWrapperType):
             if function.__name__ == "__setattr__":
                 self.object_setattr(owner, *map(self.value, args))

@@ -263,8 +263,9 @@ class Rebuild:
             return self.text.const(value)
         defined = [vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)]
         for at, one in enumerate(defined):
-            if at and isinstance(one, BUILTIN_METHOD) and one.__get__(owner) == value:  # had by super(): the class has another of this name
-                return self.bind(value, f"{self.text.const(one)}.__get__({self.name(owner)})")
+            if at and isinstance(one, BUILTIN_METHOD) and one.__get__(owner, type(owner)) == value:  # had by super(): the class has another of this name
+                name = self.name(owner)  # with its type: Python 3.12 crashes on some methods without
+                return self.bind(value, f"{self.text.const(one)}.__get__({name}, {self.text.const(type(owner))})")
         return self.bind(value, f"{self.name(owner)}.{value.__name__}")
 
     def partial(self, value: Any, kind: type) -> str:

@@ -624,7 +624,7 @@ class Tensors(Calls):
 
 def bound(function: Any, value: Traced) -> Any:
     """A method of Tensor bound to a traced tensor."""
-    return MethodType(function, value) if isinstance(function, FunctionType) else function.__get__(value)
+    return MethodType(function, value) if isinstance(function, FunctionType) else function.__get__(value, type(value))
 
 
 def copy_layout(array: np.ndarray) -> np.ndarray:

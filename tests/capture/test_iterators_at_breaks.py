@@ -76,3 +76,14 @@ def test_a_tree_whose_leaves_break_the_graph():
         args, kwargs = torch.utils._pytree.tree_map(lambda leaf: leaf.numpy(), (args, kwargs))
         return args[0] * kwargs["b"]
     assert torch.compile(function)(torch.ones(2), b=torch.full((2,), 2.0)).tolist() == [2, 2]
+
+
+def test_a_method_of_a_class_in_c_that_a_base_defines_too():
+    """Python 3.12 dies where such a method is bound without the object's type."""
+    import io
+
+    def function(x):
+        write = io.StringIO().write
+        torch._dynamo.graph_break()
+        return write("abc"), x + 1
+    assert torch.compile(function)(torch.ones(1))[0] == 3
