@@ -33,6 +33,7 @@ HEAVY = 16  # from this cost on, a value is rather stored than computed twice
 MANY = 3  # arrays of its size from which on a value is rather stored than read again through them
 REPEATS = 4  # turns of an outer loop from which on what does not change there is rather stored
 INLINE = 80  # nodes of one inlined expression
+NEAR = 4  # elements apart that lanes still share cache lines
 SCRATCH = 1 << 15  # elements of a row that may be kept
 
 
@@ -468,7 +469,7 @@ def collapse(kernel: Kernel, apart: bool = False) -> Kernel:
 
 
 def choose_vector(kernel: Kernel) -> Kernel:
-    """Lanes go over the variable along which most accesses are contiguous; stores count double, and so does what is scattered."""
+    """Lanes go over the variable along which most accesses are contiguous; stores count double, and so does what is scattered far."""
     inner = next((stage.loops for stage in kernel.stages if stage.loops), ())
     candidates = dict(kernel.rows)
     if inner:
@@ -484,7 +485,8 @@ def choose_vector(kernel: Kernel) -> Kernel:
         weighted = [(index, weight) for index, weight in weighted if within & {var for var, _ in index.terms}] or weighted
     for index, weight in weighted:
         for var, coefficient in index.terms:
-            score[var] += weight if same(coefficient, 1) else -2 * weight
+            near = type(coefficient) is int and abs(coefficient) <= NEAR
+            score[var] += weight if same(coefficient, 1) else -weight if near else -2 * weight
     for var, n in candidates.items():
         score[var] -= 3.0 if type(n) is int and n < 8 else 0.0
     order = list(candidates)

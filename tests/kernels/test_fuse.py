@@ -146,3 +146,11 @@ def test_cheap_values_of_few_rows_are_computed_anew():
     make = Maker()
     x, weight = source(make, 16), source(make, 2, 16, name="w")
     assert len(kernels(make, RULES["sum"](make, make.point("mul", weight, make.point("add", x, 1.0)), 1))) == 1
+
+
+def test_lanes_of_a_pool_go_along_its_rows_and_not_over_a_window():
+    for size in (2, 3, 4):
+        make = Maker()
+        windows = make.permute(make.reshape(source(make, 8, 12 * size, 12 * size), (8, 12, size, 12, size)), [0, 1, 3, 2, 4])
+        (kernel,) = kernels(make, make.reduce("amax", windows, (3, 4)))
+        assert dict(kernel.rows).get(kernel.vector) == 12
