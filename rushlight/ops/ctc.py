@@ -94,7 +94,7 @@ def betas(emitted, labels, blank, input_lengths, target_lengths):
 def ctc_kernel(log_probs, targets, input_lengths, target_lengths, blank):
     labels = extended_labels(targets, target_lengths, blank)
     alpha, _ = alphas(log_probs.astype(np.float64), labels, blank)
-    return -ends(alpha, input_lengths, target_lengths)
+    return -ends(alpha, input_lengths, target_lengths).astype(log_probs.dtype)
 
 
 def raw_ctc_backward(g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):

@@ -451,7 +451,7 @@ def special_xlog1py(input, other):
 
 def entropy(input):
     safe = np.where(input > 0, input, 1)
-    return np.where(np.isnan(input), input, np.where(input > 0, -safe * np.log(safe), np.where(input == 0, 0, -np.inf)))
+    return np.where(np.isnan(input), input, np.where(input > 0, -safe * np.log(safe), np.where(input == 0, input, input.dtype.type(-np.inf))))
 
 
 @pointwise(real_only(entropy, "entr_cpu"), promote="float", where="special", grad=dict(input=lambda g, input: g * -(1 + log(input))))

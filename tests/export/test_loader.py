@@ -3,6 +3,7 @@ import importlib.util
 import io
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,17 @@ import rushlight as torch
 from rushlight.core.pytree import tree_flatten
 from rushlight.export import Dim, export, loader
 from tests.export.test_build import module_of
+from tests.export.test_onnx_ops import Calls
 
 nn = torch.nn
 ROOT = Path(__file__).resolve().parent.parent.parent
 _spec = importlib.util.spec_from_file_location("loader_layers", ROOT / "tests" / "nn" / "layers.py")
 layers = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(layers)
+_spec = importlib.util.spec_from_file_location("loader_op_samples", ROOT / "tests" / "ops" / "samples.py")
+samples = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = samples
+_spec.loader.exec_module(samples)
 
 
 def packed(program):
@@ -85,3 +91,39 @@ def test_training_writes_are_refused():
     program = loader.load(packed(export(nn.BatchNorm1d(2), (torch.ones(3, 2),))))
     with pytest.raises(NotImplementedError, match="training mode"):
         program(np.ones((3, 2), np.float32))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("label, call, specs", samples.ROWS, ids=[label for label, *_ in samples.ROWS])
+def test_every_op(label, call, specs):
+    """Right, or refused by name."""
+    if label == "as_subclass":
+        pytest.skip("no program of it")
+    inputs = [spec.make(zlib.crc32(label.encode()) % 10_000 + at, torch.float32) for at, spec in enumerate(specs)]
+    with torch.no_grad():
+        want = [leaf for leaf in tree_flatten(call(*[x.clone() for x in inputs]))[0] if isinstance(leaf, torch.Tensor)]
+    program = loader.load(packed(export(Calls(call), tuple(inputs))))
+    try:
+        got = tree_flatten(program(*[x.numpy().copy() for x in inputs]))[0]
+    except NotImplementedError as error:
+        assert "loader: " in str(error)
+        pytest.skip(str(error))
+    for mine, theirs in zip(got, want, strict=True):
+        assert np.shape(mine) == tuple(theirs.shape) and np.asarray(mine).dtype == theirs.numpy().dtype
+        np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-3, atol=2e-5)
+
+
+def test_views_and_names_as_pytorch_has_them():
+    """What is a view there is one here, what is a copy is none; keywords are PyTorch's; ints beside tensors are taken first."""
+    def forward(self, x):
+        y = x * 1
+        y.select(0, 1).mul_(2)
+        y.narrow(1, 0, 2).add_(1)
+        turned = y.flip(0)
+        turned.zero_()
+        z = y.transpose(dim0=0, dim1=1).split(split_size_or_sections=2, dim=0)[0]
+        return y, z, y[:, torch.tensor([0, 2]), None][0], torch.stack([y, y])[1, torch.tensor([2, 0]), :, None], torch.max(y, dim=1)[1], torch.isin(y.round(), torch.ones(2))
+    net, x = module_of(forward), torch.randn(3, 4)
+    got = loader.load(packed(export(net, (x,))))(x.numpy().copy())
+    for mine, theirs in zip(got, net(x)):
+        np.testing.assert_allclose(mine, theirs.numpy(), atol=1e-6)

@@ -75,6 +75,13 @@ def turned(tensor):
 LAYOUT_DEPENDENT = {"as_strided_scatter into a transpose", "as_strided", "overlapping as_strided", "as_strided_scatter", "view", "view_as", "view as complex"}
 
 
+@pytest.mark.parametrize("label, call, specs", ROWS, ids=LABELS)
+def test_the_array_has_the_dtype(label, call, specs):
+    """A tensor that says float32 holds float32."""
+    for result in outputs(call(*inputs_of(label, specs, torch.float32))):
+        assert result.detach().numpy().dtype == result.dtype.numpy
+
+
 @pytest.mark.parametrize("layout", [strided, turned])
 @pytest.mark.parametrize("label, call, specs", [row for row in ROWS if row[0] not in LAYOUT_DEPENDENT],
                          ids=[label for label in LABELS if label not in LAYOUT_DEPENDENT])

@@ -9,10 +9,10 @@ import ast
 from pathlib import Path
 from typing import Any
 
-from . import arithmetic, arrays, layers, losses, recurrent  # noqa: F401 (they enter their ops)
+from . import arithmetic, arrays, layers, losses, mathematics, recurrent, selecting  # noqa: F401 (they enter their ops)
 from .program import OPS, Program, load
 
-PARTS = ("program", "arithmetic", "arrays", "layers", "losses", "recurrent")
+PARTS = ("program", "arithmetic", "arrays", "mathematics", "selecting", "layers", "losses", "recurrent")
 
 
 def write(path: Any) -> None:

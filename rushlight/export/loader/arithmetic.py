@@ -11,14 +11,14 @@ for _names, _function in {
         "cosh": np.cosh, "tanh": np.tanh, "floor": np.floor, "ceil": np.ceil, "round": np.round, "sign": np.sign, "reciprocal": np.reciprocal,
         "square": np.square, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "logical_not": np.logical_not, "invert bitwise_not": np.invert,
         "logical_and": np.logical_and, "logical_or": np.logical_or, "and_ bitwise_and": np.bitwise_and, "or_ bitwise_or": np.bitwise_or,
-        "mul multiply": np.multiply, "truediv div divide true_divide": np.true_divide, "floordiv floor_divide": np.floor_divide, "mod remainder": np.mod,
+        "mul multiply": np.multiply, "truediv true_divide": np.true_divide, "floordiv floor_divide": np.floor_divide, "mod remainder": np.mod,
         "pow": np.power, "maximum": np.maximum, "minimum": np.minimum, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal,
         "eq": np.equal, "ne": np.not_equal, "matmul mm bmm mv dot": np.matmul, "atan2": np.arctan2, "trunc": np.trunc}.items():
     op(*_names.split())(_function)
 
 
 for _name in "int float bool min max".split():
-    op(_name)(__builtins__[_name] if isinstance(__builtins__, dict) else getattr(__builtins__, _name))
+    op(f"python.{_name}")(__builtins__[_name] if isinstance(__builtins__, dict) else getattr(__builtins__, _name))
 
 
 @op("add")
@@ -29,6 +29,14 @@ def add(a, b, alpha=1):
 @op("sub", "subtract")
 def sub(a, b, alpha=1):
     return np.subtract(a, b if alpha == 1 else b * alpha)
+
+
+@op("div", "divide")
+def div(a, b, rounding_mode=None):
+    if rounding_mode == "floor":
+        return np.floor_divide(a, b)
+    quotient = np.true_divide(a, b)
+    return quotient if rounding_mode is None else np.trunc(quotient)
 
 
 @op("relu")
@@ -94,13 +102,13 @@ def relu6(x, inplace=False):
 
 
 @op("where")
-def where(condition, a, b):
-    return np.where(condition, a, b)
+def where(condition, input, other):
+    return np.where(condition, input, other)
 
 
 @op("masked_fill")
-def masked_fill(x, mask, new):
-    return np.where(mask, new, x)
+def masked_fill(x, mask, value):
+    return np.where(mask, value, x)
 
 
 @op("softmax")
@@ -125,16 +133,60 @@ for _name, _function in {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin":
     reduction(_function, _name)
 
 
-@op("var")
-def var(x, dim=None, unbiased=True, keepdim=False, correction=None):
-    return np.var(x, axis=dim, ddof=int(unbiased) if correction is None else correction, keepdims=keepdim)
+def axes(dim):
+    return tuple(dim) if isinstance(dim, (list, tuple)) and len(dim) else None if isinstance(dim, (list, tuple)) else dim
 
 
-@op("norm")
-def norm(x, p=2, dim=None, keepdim=False, dtype=None):
-    if p not in (2, "fro"):
-        raise NotImplementedError("loader: norm other than 2")
-    return np.sqrt((np.abs(x) ** 2).sum(axis=dim, keepdims=keepdim))
+def spread(root, with_mean):
+    def write(x, dim=None, unbiased=None, keepdim=False, *, correction=None):
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        degrees = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+        found = np.var(x, axis=axes(dim), ddof=degrees, keepdims=keepdim)
+        found = np.sqrt(found) if root else found
+        return (found, np.mean(x, axis=axes(dim), keepdims=keepdim)) if with_mean else found
+    return write
+
+
+for _name in ("var", "std", "var_mean", "std_mean"):
+    op(_name)(spread(_name.startswith("std"), _name.endswith("mean")))
+
+
+@op("norm", "vector_norm")
+def norm(x, p=2, dim=None, keepdim=False, dtype=None, ord=None):
+    order = p if ord is None else ord
+    order = 2 if order in ("fro", None) else order
+    if not isinstance(order, (int, float)):
+        raise NotImplementedError(f"loader: a norm of order {order}")
+    size, where = np.abs(x), axes(dim)
+    if order == 0:
+        return (x != 0).sum(axis=where, keepdims=keepdim)
+    if np.isinf(order):
+        return size.max(axis=where, keepdims=keepdim) if order > 0 else size.min(axis=where, keepdims=keepdim)
+    return np.sqrt((size ** 2).sum(axis=where, keepdims=keepdim)) if order == 2 else (size ** order).sum(axis=where, keepdims=keepdim) ** (1 / order)
+
+
+@op("linalg.norm")
+def linalg_norm(x, ord=None, dim=None, keepdim=False, dtype=None):
+    if ord is not None and (dim is None and x.ndim != 1 or isinstance(dim, (list, tuple)) and len(dim) != 1):
+        return np.linalg.norm(x, ord, axes(dim), keepdim)
+    return norm(x, ord, dim, keepdim)
+
+
+def extreme(best, place, pair):
+    def write(x, dim=None, keepdim=False):
+        if dim is None:
+            return best(x)
+        if isinstance(dim, np.ndarray):
+            return pair(x, dim)
+        if not x.ndim:
+            return x, np.zeros((), np.int64)
+        return best(x, axis=dim, keepdims=keepdim), place(x, axis=dim, keepdims=keepdim)
+    return write
+
+
+op("max")(extreme(np.max, np.argmax, np.maximum))
+op("min")(extreme(np.min, np.argmin, np.minimum))
 
 
 @op("argmax")
@@ -149,7 +201,7 @@ def argmin(x, dim=None, keepdim=False):
 
 @op("cumsum")
 def cumsum(x, dim, dtype=None):
-    return np.cumsum(x, axis=dim)
+    return np.cumsum(x, axis=dim) if np.ndim(x) else x
 
 
 @op("selu")

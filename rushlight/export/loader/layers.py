@@ -21,24 +21,24 @@ def linear(x, weight, bias=None):
 
 
 @op("addmm")
-def addmm(x, a, b, beta=1, alpha=1):
-    return beta * x + alpha * (a @ b)
+def addmm(x, mat1, mat2, beta=1, alpha=1):
+    return beta * x + alpha * (mat1 @ mat2)
 
 
 @op("layer_norm")
-def layer_norm(x, shape, weight=None, bias=None, eps=1e-5, *other):
-    dims = tuple(range(x.ndim - len(shape), x.ndim))
+def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5, *other):
+    dims = tuple(range(x.ndim - len(normalized_shape), x.ndim))
     out = (x - x.mean(dims, keepdims=True)) / np.sqrt(x.var(dims, keepdims=True) + eps)
     out = out if weight is None else out * weight
     return out if bias is None else out + bias
 
 
 @op("batch_norm")
-def batch_norm(x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5, *other):
+def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5, *other):
     if training:
         raise NotImplementedError("loader: batch_norm in training mode")
     sides = [1, -1] + [1] * (x.ndim - 2)
-    out = (x - mean.reshape(sides)) / np.sqrt(var.reshape(sides) + eps)
+    out = (x - running_mean.reshape(sides)) / np.sqrt(running_var.reshape(sides) + eps)
     out = out if weight is None else out * weight.reshape(sides)
     return out if bias is None else out + bias.reshape(sides)
 
@@ -90,6 +90,8 @@ def pool(x, kernel_size, stride, padding, dilation, ceil_mode, function, fill, c
 def pools(count):
     @op(f"max_pool{count}d")
     def max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        if return_indices:
+            raise NotImplementedError("loader: pooling with indices")
         return pool(x, kernel_size, stride, padding, dilation, ceil_mode, np.max, -np.inf, count)
 
     @op(f"avg_pool{count}d")
@@ -124,12 +126,12 @@ def attention(query, key, values, attn_mask=None, dropout_p=0.0, is_causal=False
     return softmax(scores) @ values
 
 
-@op("cond")
+@op("control.cond")
 def cond(pred, true_graph, false_graph, operands):
     return tuple(run(true_graph if bool(pred) else false_graph, operands))
 
 
-@op("while_loop")
+@op("control.while_loop")
 def while_loop(test, body, carried, extra=()):
     while bool(run(test, [*carried, *extra])):
         carried = run(body, [*carried, *extra])
@@ -164,9 +166,11 @@ def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5, *other):
 
 
 @op("instance_norm")
-def instance_norm(x, mean=None, var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5, *other):
+def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5, *other):
     if not use_input_stats:
-        return batch_norm(x, mean, var, weight, bias, eps=eps)
+        return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
+    if running_mean is not None:
+        raise NotImplementedError("loader: instance_norm in training mode")
     return group_norm(x, x.shape[1], weight, bias, eps)
 
 

@@ -191,7 +191,12 @@ def run(graph, inputs):
                 env[node["name"]] = graph["graphs"][target]
                 continue
             named = {key: value(item, env) for key, item in node.get("kwargs", {}).items()}
-            result = find(target)(*args, **named)
+            try:
+                result = find(target)(*args, **named)
+            except TypeError as error:
+                if "argument" not in str(error):
+                    raise
+                raise NotImplementedError(f"loader: the op {target} with such arguments: {error}") from None
             known = node.get("type")
             if known and isinstance(result, (np.ndarray, np.generic)):
                 result = np.asarray(result)
@@ -203,13 +208,13 @@ def run(graph, inputs):
 
 def find(target):
     """The function of a target; an in-place op stores the result of the plain one."""
-    plain = target.rpartition(".")[2]
-    if plain in OPS:
-        return OPS[plain]
+    place, _, plain = target.rpartition(".")
+    if target in OPS or plain in OPS:  # what means something else in another place is entered with the place
+        return OPS[target if target in OPS else plain]
     bare = plain.lstrip("_")
     if bare in OPS:
         return OPS[bare]
-    name = plain[:-1] if plain.endswith("_") else plain[1:] if plain.startswith("i") else ""
+    name = plain[:-1] if plain.endswith("_") else plain[1:] if place == "operator" and plain.startswith("i") else ""
     if name in OPS:
         def store(target, *args, **named):
             target[...] = OPS[name](target, *args, **named)
