@@ -1,6 +1,9 @@
 """The linter of generated modules, and that LLVM's refusals become our error."""
 
 import ctypes
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -57,3 +60,28 @@ def test_it_can_be_turned_off(module, monkeypatch):
     monkeypatch.setenv("RUSHLIGHT_JIT", "0")
     gm = module(lambda g, x: g.call_function(torch.exp, (x,)), 1)
     assert lower(gm, [torch.ones(3)]) == gm.forward
+
+
+QUIET = """
+import rushlight as torch
+from rushlight import nn
+model, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(4, 8)
+optimizer = torch.optim.Adam(model.parameters())
+
+@torch.compile
+def step(x):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), torch.tensor([0, 1, 2, 3]))
+    loss.backward()
+    optimizer.step()
+    return loss
+
+step(x), step(x), torch.compile(lambda x: torch.cat([x, x.sort().values]).softmax(-1).sum())(x)
+"""
+
+
+def test_compiling_writes_nothing_to_the_terminal(tmp_path):
+    """LLVM writes to the file descriptor itself, so that only another process can tell."""
+    environment = {**os.environ, "RUSHLIGHT_CACHE_DIR": str(tmp_path / "cache")}
+    found = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, env=environment, check=True)
+    assert found.stdout == found.stderr == ""
