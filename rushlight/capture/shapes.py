@@ -545,6 +545,7 @@ class Shapes(Tensors):
 
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
         if public_name(function) == "item" and args and type(self.value(args[0])) is Traced and self.in_optimizer():
+            self.note(None)
             number = self.input_number(self.value(args[0]))
             if number is not None:
                 return number

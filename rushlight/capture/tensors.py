@@ -127,6 +127,7 @@ class Tensors(Calls):
         self.spent: dict[int, Tensor] = {}  # stand-ins of tensors whose history a backward pass has freed
         self.outer: dict[int, Tensor] = {}  # by identity: what the stand-ins of inputs with a history are made of
         self.snapshots: dict[tuple, Any] = {}  # of optimizers
+        self.noted: list | None = None  # the calls of ops while a rule is followed; None in it for what gives Python a number (repeating.py)
         self.unless: Any = None  # whether the optimizer step in hand is to leave everything as it was (training.py)
         self.apart: list[tuple] = []  # inputs that are different tensors
         self.strided: list[tuple] = []  # (source, strides) of inputs of varying sizes that are not contiguous
@@ -338,6 +339,7 @@ class Tensors(Calls):
         if module.startswith("rushlight.core"):
             return self.call_core(function, args, kwargs)
         if name == "item" and len(args) == 1 and not kwargs and type(args[0]) is Traced:
+            self.note(None)
             return self.tensor_number(args[0], None)
         if name == "__torch_function__" or name in VALUES:
             raise Break(f"Unsupported Tensor.{name}() call", f"Tensor.{name} needs the tensor's values",
@@ -373,12 +375,19 @@ class Tensors(Calls):
         finally:
             outline.enough = False
         if fact:
+            self.note(None)
             if name in ("size", "numel", "nelement", "__len__") and args and self.policy.any_dynamic:
                 return self.symbolic_fact(name, args, kwargs, result)
             return result
         if function in (operator.setitem, operator.delitem):
             result = None
-        return self.record(function, args, kwargs, result, seen)
+        made = self.record(function, args, kwargs, result, seen)
+        self.note((function, args, kwargs, made) if isinstance(made, Traced) else None)
+        return made
+
+    def note(self, call: tuple | None) -> None:
+        if self.noted is not None:
+            self.noted.append(call)
 
     def switch_gradients(self, function: Any, tensor: Traced, requires_grad: Any = True) -> Any:
         """`requires_grad_` of a tensor from before: ops see it in order, and it is so afterwards."""

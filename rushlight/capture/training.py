@@ -4,6 +4,7 @@ The stand-ins have real histories, so the leaves of a loss are found by running 
 `.grad` effects; optimizers run their rule on tensors.  Read `backward` first.
 """
 
+from functools import partial
 from operator import is_
 from typing import Any
 
@@ -11,6 +12,7 @@ from ..autograd import api
 from ..autograd.engine import reachable
 from ..autograd.recorded import gradients, leaf_gradients
 from ..core import modes
+from ..core.outline import outlines
 from ..nn.hooks import BackwardBoundary
 from ..nn.module import Module
 from ..ops import where, zeros_like
@@ -22,6 +24,7 @@ from ..optim.optimizer import Optimizer, evaluate
 from ..optim.pointwise import PointwiseOptimizer, apply_rule
 from ..tensor import PLAIN, OutputEdge, Tensor
 from .machine import Break, Restart
+from .repeating import Rule
 from .tensors import Traced
 
 
@@ -305,8 +308,9 @@ def function_grad(self: Any, args: tuple, kwargs: dict) -> Any:
 def recorded_grad(self: Any, roots: list, wanted: list, seeds: list, options: dict) -> Any:
     """The node `gradients` and its results."""
     self.sync_modes()
-    result = gradients([root.stand_in for root in roots], [item.stand_in for item in wanted],
-                       [None if seed is None else seed.stand_in for seed in seeds], **options)
+    with outlines(self.outlines):
+        result = gradients([root.stand_in for root in roots], [item.stand_in for item in wanted],
+                           [None if seed is None else seed.stand_in for seed in seeds], **options)
     return self.record(gradients, (roots, wanted, seeds), {name: True for name, value in options.items() if value}, result, [*roots, *wanted])
 
 
@@ -315,7 +319,8 @@ def differentiate(self: Any, roots: list, gradients: list, leaves: list, keep: b
     self.sync_modes()
     seen: list = []
     plain = [None if g is None else g.stand_in if type(g) is Traced else g for g in gradients]
-    result = leaf_gradients([root.stand_in for root in roots], plain, [leaf.stand_in for leaf in leaves], keep)
+    with outlines(self.outlines):
+        result = leaf_gradients([root.stand_in for root in roots], plain, [leaf.stand_in for leaf in leaves], keep)
     seen.extend(roots)
     return list(self.record(leaf_gradients, (roots, gradients, leaves), {"keep": True} if keep else {}, result, seen))
 
@@ -487,9 +492,10 @@ def optimizer_step(self: Any, args: tuple, kwargs: dict) -> Any:
             states.append({key: state_tensor(self, held[key], f"{name}.state[{number}].{key}") for key in layout.names})
         written = [] if unless is None else [tensor for (_, _, param, _), state in zip(ready, states) for tensor in (param, *state.values())]
         before = [self.call_op(Tensor.clone, (tensor,), {}) for tensor in written]
+        rule = Rule(self, optimizer)
         for (at, _, param, grad), state in zip(ready, states):
-            layout = optimizer._layout(optimizer.param_groups[at])
-            self.follow(apply_rule, (optimizer, self.value(self.getitem(groups, at)), param, grad, state, layout, TENSORS), {})
+            given = optimizer, self.value(self.getitem(groups, at)), param, grad, state, optimizer._layout(optimizer.param_groups[at]), TENSORS
+            rule.apply(partial(self.follow, apply_rule, given, {}), (at, *state), [param, grad, *state.values()])
         for tensor, kept in zip(written, before):
             self.call_op(Tensor.copy_, (tensor, self.call_op(where, (unless, kept, tensor), {})), {})
     return None

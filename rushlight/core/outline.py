@@ -4,6 +4,8 @@ The tracer asks for outlines around each op; the kernels for large arrays then g
 computing, and say so.  Where the numbers turn out to matter (an op refuses them), the tracer begins again with real ones.
 """
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Outline(threading.local):
@@ -14,3 +16,13 @@ class Outline(threading.local):
 
 
 outline = Outline()
+
+
+@contextmanager
+def outlines(enough: bool) -> Iterator[None]:
+    """Inside, large arrays need no numbers, if `enough`."""
+    outline.enough = enough
+    try:
+        yield
+    finally:
+        outline.enough = False

@@ -6,8 +6,9 @@ was computed in the same block already is not written again, and `hoisted` write
 its work.  Knows no graph and no loop.
 """
 
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from .sizes import Fixed, Size, is_open
@@ -18,6 +19,7 @@ SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
 # Instructions that give the same for the same operands.
 PURE = frozenset("add sub mul sdiv udiv srem urem and or xor shl lshr ashr fadd fsub fmul fdiv fneg icmp fcmp select getelementptr insertelement "
                  "shufflevector extractelement bitcast sext zext trunc sitofp uitofp fptosi fpext fptrunc".split())
+SYMBOL = re.compile(r"@[\w.$]+")
 
 
 class Type(NamedTuple):
@@ -542,5 +544,24 @@ class Module:
         return f"@{name}"
 
     def __str__(self) -> str:
-        return "\n\n".join(["\n".join(self.globals.values()), *map(str, self.functions.values()),
-                            "\n".join(self.declarations)]) + "\n"
+        return self.written(self.globals, map(str, self.functions.values()))
+
+    def united(self) -> str:
+        """The text with one function in place of several whose text is the same, and then of those that differed by which they call."""
+        known, texts = dict(self.globals), {name: str(function) for name, function in self.functions.items()}
+        while True:
+            first: dict[str, str] = {}
+            instead = {}
+            for name, text in texts.items():
+                kept = first.setdefault(text.replace(f"@{name}(", "@(", 1), name)
+                if kept != name:
+                    instead[f"@{name}"] = f"@{kept}"
+            if not instead:
+                return self.written(known, texts.values())
+            for these in (known, texts):
+                for name, text in these.items():
+                    these[name] = SYMBOL.sub(lambda found: instead.get(found[0], found[0]), text)
+            texts = {name: text for name, text in texts.items() if f"@{name}" not in instead}
+
+    def written(self, known: dict[str, str], functions: Iterable[str]) -> str:
+        return "\n\n".join(["\n".join(known.values()), *functions, "\n".join(self.declarations)]) + "\n"

@@ -83,14 +83,14 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     if sizes is None:
         arena, size = arena_layout(made.spans)
         words = runtime.write_body(made.module, names, outs, arena, size, made.steps, made.commit)
-        text = str(made.module)
+        text = made.module.united()
         program = runtime.Program(text, descriptors, results)
     else:
         slots = arena_slots(made.spans)
         arena = {name: at for at, slot in enumerate(slots) for _, _, _, name in slot}
         table = sized.Table(sizes, inputs, descriptors, results, made.steps, [[span[2] for span in slot] for slot in slots], list(arena.values()))
         words = runtime.write_body(made.module, names, outs, arena, len(slots), made.steps, made.commit, table)
-        text, size = str(made.module), sum(typical(slot[0][2]) for slot in slots)
+        text, size = made.module.united(), sum(typical(slot[0][2]) for slot in slots)
         table.finish(made.module.sized)
         program = sized.SizedProgram(text, table)
     program.returned, program.strict, program.words = made.returned, made.commit is not None, words

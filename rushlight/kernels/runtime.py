@@ -226,13 +226,13 @@ def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value,
 def write_walk(module: Module, seldom: bool) -> None:
     """`walk(pool, addresses, frame, numbers, buffers, times, first, last)`: the steps of a table (`step_words`) from `first` to `last`.
 
-    `seldom`: only where times are taken, so it is worth no effort of the compiler. (Not `optnone`, of which LLVM writes to stderr.)
+    `seldom`: only where times are taken, so it is worth no effort of the compiler.
     """
     if "walk" in module.functions:
         return
     pointer, i64 = Type("ptr"), Type("i64")
     f = module.function("walk", "void", [(name, pointer) for name in ("pool", "addresses", "frame", "numbers", "buffers", "times")]
-                        + [("first", i64), ("last", i64)], "cold noinline nounwind" if seldom else "noinline nounwind", "internal")
+                        + [("first", i64), ("last", i64)], llvm.SELDOM if seldom else "noinline nounwind", "internal")
     the_pool, addresses, frame, described, touched, times, first_step, last_step = f.parameters
     parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
     alone = f.emit(Type("i1"), f"icmp eq {parallel}, null")

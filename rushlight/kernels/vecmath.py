@@ -302,7 +302,7 @@ def large_trigonometric(module: object, type: Type, shift: int) -> str:
     if name in module.functions:
         return name
     scalar = reduce_by_half_pi(module)
-    f = module.function(name, str(type), [("x", type), ("fast", type)], "noinline nounwind", "internal")
+    f = module.function(name, str(type), [("x", type), ("fast", type)], llvm.SELDOM, "internal")
     x, fast = f.parameters
     lane_type = Type(type.element)
     source, target = f.alloca(type), f.alloca(type)
@@ -335,7 +335,7 @@ def reduce_by_half_pi(module: object) -> str:
     if name in module.functions:
         return name
     table = module.table("two_over_pi", "i64", list(TWO_OVER_PI))
-    f = module.function(name, "double", [("x", Type("double")), ("shift", Type("i64"))], "noinline nounwind", "internal")
+    f = module.function(name, "double", [("x", Type("double")), ("shift", Type("i64"))], llvm.SELDOM, "internal")
     x, shift = f.parameters
     bits = x.bitcast("i64")
     exponent = (bits.lshr(52) & 0x7FF) - 1075
