@@ -303,9 +303,14 @@ class Writer:
         facts.threads()
         if direct.ledger is not None:
             self.follow(direct.ledger, [self.place(recipe.inputs[source] if type(source) is int else source, None, True)[1] for source in direct.written])
-        taken = self.gradients(direct, layout.outputs) if take_over else {}
+        taken = self.gradients(direct, layout.outputs) if take_over and direct.cut is None else {}
+        aside = [recipe.inputs[at] for at in direct.cut.given] if direct.cut is not None else []
+        for source in aside:
+            if source not in facts.varying:
+                self.value(source)  # raises Left while nothing is written
         count = len(layout.outputs)
         self.look()
+        beside = list(map(self.value, aside))
         self.scope["R_launch"] = launch.launcher(rows, (facts.held, direct, layout), program, inputs,
                                                    [taken.get(at) for at in range(count)], pool.pool().address, layout.table)
         fresh = [f"a{at}" for at in range(count) if at not in taken]
@@ -325,7 +330,7 @@ class Writer:
                 self.lines += [f"{name} = R_new(R_Tensor)", f"{name}._array = a{at}", f"{name}._dtype = {self.const('dtype', dtype)}",
                                f"{name}._requires_grad = {live}", f"{name}._grad = {name}._meta = {name}._shape = None",
                                f"{name}._node = {history if live else 'None'}"]
-        self.lines.append(f"o = ({', '.join(names)},)")
+        self.lines.append(f"o = ({', '.join(names)},)" if direct.cut is None else f"o = {self.const('cut', direct.cut.cut)}({', '.join([*names, *beside])})")
         skipped = {f"{owner}._grad = {text}" for owner, text, _ in recipe.gradients if RESULT.match(text) and names[int(text[2:-1])] == "None"}
         after = [line for line in recipe.lines if line not in skipped]
         self.lines += self.needed(after) + after

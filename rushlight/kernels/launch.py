@@ -482,6 +482,7 @@ class Direct(NamedTuple):
     ledger: Any = None  # notes the writes
     differentiable: bool = True  # whether the graph runs by its ops where an input requires grad
     pair: Any = None  # differentiate.Pair, whose first program this is
+    cut: Any = None  # parting.Parted, which makes the graph's results of these
 
 
 def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[int, int, int]] = (), outputs: Sequence[int | None] = (),

@@ -39,10 +39,11 @@ from .differentiate import differentiate
 from .known import Known, traced_shape
 from .launch import Direct
 from .make import Maker, Unsupported
+from .parting import parted, parts
 from .rules import RULES
 from .rules_primitive import composite_rule, rule_of
 from .runtime import IndexFault, Misfit
-from .sharing import overlapping, results, shares, writes_into_shared
+from .sharing import writes_into_shared
 from .sized import chosen
 from .sizes import Fixed, Sizes, is_open, typical
 from .step import is_step, whole_step
@@ -306,14 +307,9 @@ class Program:
                 wanted.update(node.all_input_nodes)
         for segment in lowering.segments:
             wanted.update(segment.inputs)
-        # A view of an input or of another result must share its memory, so where it is wanted as a value Python makes it.
+        # A view of an input must share its memory, so where it is wanted as a value Python makes it.
         order = list(self.graph.nodes)
-        shared = overlapping(results(self.graph))
         for node in reversed(order):
-            if node in wanted and node in lowering.native and shared and node not in lowering.aliases:
-                among = [n for n in node.all_input_nodes if shares(n, node)]
-                if among and (node in shared or any(shares(n, node) for n in shared)):
-                    lowering.aliases.add(node)
             if node in wanted and node in lowering.aliases:
                 wanted.update(node.all_input_nodes)
         last = max([*lowering.stage.values(), -1]) + 1
@@ -570,6 +566,10 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     """
     if not llvm.available():
         return module.forward
+    apart = parted(module, is_step(module.graph))
+    if apart is not None:
+        core = lower(apart.core, example_inputs)
+        return module.forward if core == apart.core.forward else apart.around(core)
     fixed: frozenset[str] = frozenset()
     while True:
         try:
@@ -606,7 +606,7 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
         trained = training(module, lowering, example_inputs)
         if trained is not None:
             return trained
-    if writing:
+    if writing or parts(module.graph):
         return module.forward
     if lowering.guessed and any(target_name(node.target) in RANDOM for node in module.graph.nodes if node.op.startswith("call")):
         raise Fixed(frozenset(sizes.order))  # after a wrong guess random numbers would be drawn a second time

@@ -1,6 +1,6 @@
 """Which results of a graph share memory, as tracing found: they must share it in compiled code too, or a write shows in one only.
 
-`lower` asks; native programs return fresh memory, so what shares is left to Python.  Read `overlapping` first.
+Native programs return fresh memory; parting.py leaves to Python what shares.  Read `overlapping` first.
 """
 
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ..graph import Node
-from ..graph.memory import meetings, span, written_inputs
+from ..graph.memory import meetings, root, span, written_inputs
 from ..tensor import Tensor
 
 
@@ -23,13 +23,13 @@ def traced(node: Node) -> list[np.ndarray]:
 
 
 def overlapping(nodes: list[Node], others: Sequence[Node] = ()) -> set[Node]:
-    """Those of `nodes` whose memory is also another node's, of `nodes` or of `others`.
+    """Those of `nodes` that lie in one piece of memory with another node, of `nodes` or of `others`; their elements need not meet.
 
     >>> overlapping([])
     set()
     """
     chosen = set(nodes)
-    spans = sorted(((*byte_bounds(array), at, node) for at, node in enumerate(dict.fromkeys([*nodes, *others])) for array in traced(node)),
+    spans = sorted(((*byte_bounds(root(array)), at, node) for at, node in enumerate(dict.fromkeys([*nodes, *others])) for array in traced(node)),
                    key=lambda span: span[:3])
     found: set[Node] = set()
     reach, group = 0, []

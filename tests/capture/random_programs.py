@@ -65,19 +65,12 @@ class Snapshot:
     """A value as nested lists that tell all that can be seen of it: identities and shared memory as numbers."""
 
     def __init__(self, loose):
-        self.seen, self.memory, self.keep = {}, [], []
+        self.seen, self.memory, self.keep = {}, {}, []
         self.loose = loose  # whether strides may differ
 
-    def place_of(self, array):
-        """The number of the memory that an array lies in: that of the first one seen whose bytes meet its own.
-
-        Parts of one value that do not meet may lie apart in compiled code, which no write can tell (docs/compile.md).
-        """
-        number = next((number for number, other in enumerate(self.memory) if np.may_share_memory(other, array)), None)
-        if number is None:
-            number = len(self.memory)
-            self.memory.append(array)
-        return number
+    def place_of(self, value):
+        """The number of the storage that a tensor lies in."""
+        return self.memory.setdefault(value.untyped_storage().data_ptr(), len(self.memory))
 
     def of(self, value):
         kind = type(value)
@@ -96,7 +89,7 @@ class Snapshot:
         self.keep.append(value)
         if isinstance(value, torch.Tensor):
             array = value.detach().numpy()
-            memory = self.place_of(array) if value.numel() else None
+            memory = self.place_of(value) if value.numel() else None
             return ["tensor", kind.__name__, memory, tuple(value.shape), [] if self.loose else value.stride(), str(value.dtype), value.requires_grad, value.is_leaf, np.array(array)]
         if isinstance(value, dict):
             return [kind.__name__, *([self.of(key), self.of(item)] for key, item in value.items())]
