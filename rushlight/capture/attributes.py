@@ -214,8 +214,12 @@ class Attributes(Loader):
 
     def module_attribute(self, module: ModuleType, name: str) -> Any:
         written = self.scopes.get(id(module.__dict__))
-        if written is not None and name in written[1] and written[1][name] is not NULL:
+        if written is not None and name in written[1]:
+            if written[1][name] is NULL:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
             return written[1][name]
+        if name not in module.__dict__ and not is_library(module):
+            self.guards.add("absent", self.sources.const(module, module.__name__), "{0} not in {v}.__dict__", name)
         raw = getattr(module, name)
         if is_library(module) and isinstance(raw, (type, FunctionType, types.BuiltinFunctionType, ModuleType, *SCALARS)):
             if type(raw) not in SCALARS or not module.__name__.startswith("rushlight"):
@@ -225,7 +229,9 @@ class Attributes(Loader):
         return self.ask(self.sources.step("attr", self.sources.const(module, module.__name__), name), raw)
 
     def function_attribute(self, function: FunctionType, name: str) -> Any:
-        if name in ("__code__", "__globals__", "__name__", "__qualname__", "__module__", "__doc__", "__closure__"):
+        if name == "__globals__":
+            raise Break("Namespace", "the globals of a function are used as a dict")
+        if name in ("__code__", "__name__", "__qualname__", "__module__", "__doc__", "__closure__"):
             return getattr(function, name)
         if name in function.__dict__ or (id(function) in self.attributes and name in self.attributes[id(function)][1]):
             return self.object_attribute(function, name)

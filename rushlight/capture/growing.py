@@ -12,7 +12,7 @@ from typing import Any
 from ..tensor import Tensor
 from .dict_turns import KEYS, DictTurns
 from .effects import Effects
-from .loading import Pending
+from .loading import Pending, is_namespace
 from .machine import NULL
 from .shapes import Symbol
 from .sources import iterator_container, peek
@@ -51,7 +51,8 @@ class Growing(Effects):
         self.displays: dict[str, Any] = {}  # tables written down in the program, by their text
 
     def is_unread(self, item: Any, name: str) -> bool:
-        return type(item) is Pending and (type(item.raw), name) in ADDS and id(item.raw) not in self.known and self.lazy
+        return (type(item) is Pending and (type(item.raw), name) in ADDS and id(item.raw) not in self.known and self.lazy
+                and not is_namespace(item.raw))
 
     def bound_method(self, item: Any, name: str) -> Any:
         """A method about to be called; of a container that stays unread where it only adds."""

@@ -1,8 +1,9 @@
-"""The user's own lines in tracebacks of exceptions that pass through compiled code.
+"""The user's own lines in tracebacks of exceptions that pass through compiled code, and in the stack that a call sees.
 
 Compiled code has no frames of the user's functions; for each line on the way of an exception an entry with that file,
 function name and line is put into its traceback, and the entries of our own frames are taken out, so that the traceback
-reads as if the code had run as written.  Read `with_lines` first.
+reads as if the code had run as written.  What a break calls is called from stand-ins of the frames, since it may look for its
+caller (`logging`, `warnings`, `sys._getframe`).  Read `with_lines` first.
 """
 
 import functools
@@ -11,7 +12,17 @@ from typing import Any
 
 from .bytecode import Ins
 
-SOURCE = "def place(): yield"
+HERE = "call_"  # the first name of the code of stand-ins: their entries leave tracebacks as ours do
+
+
+def place() -> Any:
+    yield
+
+
+def standing(call_: Any, /, *args_: Any, **names_: Any) -> Any:
+    return call_(*args_, **names_)
+
+
 OURS = ("/rushlight/capture/", "/rushlight/compile/")
 
 
@@ -20,20 +31,41 @@ def adds_line(ins: Ins, error: BaseException, handled: BaseException | None) -> 
     return not (ins.op == "RERAISE" or (ins.op == "RAISE_VARARGS" and ins.value == 0 and error is handled))
 
 
+def is_ours(filename: str) -> bool:
+    """Whether a file is part of what captures: its frames are not the program's."""
+    return any(part in filename for part in OURS)
+
+
+def code_at(template: CodeType, filename: str, line: int, name: str) -> CodeType:
+    """The code of a template with the name of the user's function, all of it on the user's line and on no columns."""
+    units = len(template.co_code) // 2
+    # Entries of the form "no columns", of up to eight units of code each, none of which moves to another line.
+    table = b"".join(bytes((0x80 | 13 << 3 | min(8, units - at) - 1, 0)) for at in range(0, units, 8))
+    return template.replace(co_filename=filename, co_firstlineno=line, co_linetable=table, co_name=name, co_qualname=name)
+
+
 @functools.lru_cache(4096)
 def frame_at(filename: str, line: int, name: str) -> FrameType:
     """A frame of code named like the user's function on the user's line: that of a generator, which holds no caller's frame."""
-    module = compile("\n" * (line - 1) + SOURCE, filename, "exec")
-    code = next(const for const in module.co_consts if isinstance(const, CodeType)).replace(co_name=name, co_qualname=name)
-    return FunctionType(code, {})().gi_frame
+    return FunctionType(code_at(place.__code__, filename, line, name), {})().gi_frame
+
+
+def stand_in(where: tuple[str, int, str], scope: dict) -> FunctionType:
+    """A function that makes a call for the user's function, from a frame with its file, line, name and globals.
+
+    >>> import sys
+    >>> stand_in(("model.py", 7, "forward"), {})(sys._getframe).f_code.co_name
+    'forward'
+    """
+    return FunctionType(code_at(standing.__code__, *where), scope)
 
 
 def without_ours(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without entries of capture's own frames."""
     kept = []
     while traceback is not None:
-        filename = traceback.tb_frame.f_code.co_filename
-        if not (filename.startswith("<rushlight piece") or any(part in filename for part in OURS)):
+        code = traceback.tb_frame.f_code
+        if not (code.co_filename.startswith("<rushlight piece") or is_ours(code.co_filename) or code.co_varnames[:1] == (HERE,)):
             kept.append(traceback)
         traceback = traceback.tb_next
     for entry in reversed(kept):
@@ -55,7 +87,7 @@ def with_lines(error: BaseException, trail: Any) -> BaseException:
     """Put entries for the user's lines, innermost first, before what the exception's traceback has."""
     traceback = without_ours(error.__traceback__)
     for where in trail:
-        if not any(part in where[0] for part in OURS):
+        if not is_ours(where[0]):
             traceback = TracebackType(traceback, frame_at(*where), -1, where[1])  # -1: no columns
     return error.with_traceback(traceback)
 

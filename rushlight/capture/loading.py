@@ -71,6 +71,11 @@ def is_library(value: Any) -> bool:
     return isinstance(name, str) and name.partition(".")[0] in LIBRARY
 
 
+def is_namespace(value: Any) -> bool:
+    """Whether a dict holds the globals of a module: names are looked up in it while it is written to."""
+    return type(value) is dict and "__builtins__" in value
+
+
 def library_scope(scope: dict) -> bool:
     name = scope.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in LIBRARY
@@ -109,6 +114,8 @@ class Loader(Defaults):
         kind = type(raw)
         if kind in SCALARS:
             return self.load_scalar(source, raw, kind)
+        if is_namespace(raw):
+            raise Break("Namespace", "the globals of a module are used as a dict", "Use the names themselves, or getattr of the module.")
         known = self.known.get(id(raw))
         if known is not None:
             if known.source is not source and known.source is not None:
@@ -412,7 +419,13 @@ class Loader(Defaults):
             if not library:
                 self.guards.add("global", self.scope_source(scope), "{0} not in {v}", name, words=f"{name!r} not in globals()")
             return frame.builtins[name]
+        self.guards.add("global", self.scope_source(scope), "{0} not in {v}", name, words=f"{name!r} not in globals()")
         raise NameError(f"name '{name}' is not defined", name=name)
+
+    def call_from(self, frame: Any, function: Any, args: tuple, kwargs: dict) -> Any:
+        if function is globals:
+            raise Break("Namespace", "globals() is a dict that the program's names lie in", "Use the names themselves.")
+        return super().call_from(frame, function, args, kwargs)
 
     def store_global(self, frame: Any, name: str, value: Any) -> None:
         self.scopes.setdefault(id(frame.globals), (frame.globals, {}))[1][name] = value

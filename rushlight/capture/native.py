@@ -1,11 +1,12 @@
 """The machines made of the instructions: `Defaults`, which tracers override, and `Native`, which runs frames for real."""
 
-from types import CellType, FunctionType
+import sys
+from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any
 
 from . import control
 from .instructions import TABLE
-from .lines import call_while_handling, with_lines
+from .lines import call_while_handling, stand_in, with_lines
 from .machine import Generator, Machine
 
 assert control  # its instructions enter the table when it is imported
@@ -87,5 +88,14 @@ class Native(Defaults):
     def add_line(self, frame: Any, error: BaseException) -> None:
         with_lines(error, (frame.where,))
 
+    caller: Any = None  # the frame of the call instruction that runs
+
+    def call_from(self, frame: Any, function: Any, args: tuple, kwargs: dict) -> Any:
+        self.caller = frame
+        return super().call_from(frame, function, args, kwargs)
+
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        frame = self.caller
+        if frame is not None and (function is sys._getframe or not isinstance(function, (type, BuiltinFunctionType))):
+            function, args = stand_in(frame.where, frame.globals), (function, *args)
         return function(*args, **kwargs) if self.handled is None else call_while_handling(self.handled, function, args, kwargs)

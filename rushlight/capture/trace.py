@@ -23,7 +23,7 @@ from .debugger import KIND, STOPS, is_debugger, place_of_stop, stop_at
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
 from .growing import Growing
 from .kinds import find
-from .lines import history, raise_at, restore_history, with_lines, without_ours
+from .lines import history, is_ours, raise_at, restore_history, stand_in, with_lines, without_ours
 from .loading import Fleeting, Pending, Uncapturable
 from .machine import BINARY, DROPS, METHOD_NULL_FIRST, NULL, Break, BreakReport, Frame, Generator, NeedsNumbers, Restart
 from .modules import MODULES, no_hooks
@@ -36,6 +36,7 @@ from .transforms import TRANSFORMS
 from .values import special_calls
 
 END = object()
+CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 # Instructions whose last act is a call: a break inside the callee goes on after them with its result.
 PUSHES = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX", "BINARY_OP", "COMPARE_OP", "BINARY_SUBSCR", "BINARY_SLICE", "LOAD_ATTR", "UNARY",
                     "BEFORE_WITH", "WITH_EXCEPT_START", "LOAD_SUPER_ATTR", "LOAD_METHOD"})
@@ -357,6 +358,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
             tracer.give_numbers(rebuild)
     except Uncapturable:
         raise
+    except Break as late:
+        raise Uncapturable(f"what is alive at the end: {late.reason}") from None
     except Exception as error:  # from the objects that are taken apart, which the program must not see
         raise Uncapturable(f"{type(error).__name__}: {error}") from error
     text = rebuild.text
@@ -496,6 +499,10 @@ def write_break(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break) -
 
     lines: list[str] = []
     base = list(inner.stack)
+    if ins.op in CALLS and text.startswith("{0}("):  # it may look for its caller
+        callers = [rebuild.text.const(stand_in(frame.where, frame.globals)) for frame in reversed(frames) if not is_ours(frame.where[0])]
+        first, *more = [*callers, "{0}"]
+        text = f"{first}({', '.join([*more, text.removeprefix('{0}(')])}" if more else text
     call = text.format(*names)
     ways = [(resume(stack, pc), test) for stack, pc, test in ways(base)]
     run = f"r = {call}"
@@ -552,9 +559,10 @@ def native_plan(tracer: Tracer, frame: Frame, ins: Any) -> tuple | None:
         else:
             return None
         function = tracer.native_callable(function)
-        if is_debugger(tracer.value(function)):
+        known = function.raw if type(function) is Pending else function
+        if is_debugger(known):
             return push(count + 2, "stop_at({0}, {1}, {2}, {3})", [function, Held(frame.globals), tracer.locals(frame), Held(frame.where)])
-        if tracer.value(function) is range and frame.program.instructions[after].op == "GET_ITER":
+        if known is range and frame.program.instructions[after].op == "GET_ITER":
             after += 1  # the iterator is state that later pieces move on; the range would be guarded
             return push(count + 2, f"iter({{0}}({', '.join(shown)}))", [function, *args])
         return push(count + 2, f"{{0}}({', '.join(shown)})", [function, *args])
@@ -578,6 +586,8 @@ def native_plan(tracer: Tracer, frame: Frame, ins: Any) -> tuple | None:
         return push(2, f"({{0}} {value} {{1}})", stack[-2:])
     if op == "CONTAINS_OP":
         return push(2, f"({{0}} {'not in' if value else 'in'} {{1}})", stack[-2:])
+    if op == "IS_OP":
+        return push(2, f"({{0}} {'is not' if value else 'is'} {{1}})", stack[-2:])
     if op == "UNARY":
         return push(1, f"({value}{{0}})", stack[-1:])
     if op == "UNARY_NOT":
