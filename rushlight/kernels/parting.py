@@ -56,7 +56,7 @@ def parted(module: Any, step: bool) -> Parted | None:
     if not cut:
         return None
     bases = list(dict.fromkeys([*[end for end in ends if end not in cut], *[base for base in cut.values() if base.op.startswith("call")]]))
-    return Parted(core_of(module, bases), *cut_of(module, bases, late))
+    return Parted(core_of(module, bases, late), *cut_of(module, bases, late))
 
 
 def parts(graph: Any) -> list[Node]:
@@ -119,14 +119,16 @@ def sizes_among(chain: list[Node], late: dict[Node, None]) -> bool:
     return True
 
 
-def core_of(module: Any, bases: list[Node]) -> GraphModule:
-    """The graph with these results."""
+def core_of(module: Any, bases: list[Node], late: dict[Node, None]) -> GraphModule:
+    """The graph with these results, less what only the other ones need."""
     graph = module.graph.copy()
     for node, copy in zip(module.graph.nodes, graph.nodes):
         copy.meta = node.meta  # the same: capture makes it small when all is compiled
     copies = dict(zip(module.graph.nodes, graph.nodes))
     graph.output_node().args = (tuple([copies[base] for base in bases]),)
-    graph.eliminate_dead_code()
+    for node in reversed(list(module.graph.nodes)):
+        if node in late and not copies[node].users and not node.is_impure():
+            graph.erase_node(copies[node])
     return GraphModule(module, graph)
 
 

@@ -9,7 +9,6 @@ import warnings
 import pytest
 
 import rushlight as torch
-from rushlight.compile import config
 
 HERE = __file__
 
@@ -48,8 +47,7 @@ def twice(f, *args):
 def test_frames_of_callers():
     def own(x):
         torch.sin(x)
-        frame = sys._getframe()
-        return frame.f_code.co_name, frame.f_lineno, frame.f_globals is globals()
+        return sys._getframe().f_code.co_name, sys._getframe().f_lineno, sys._getframe().f_globals is globals()
 
     def of_caller(x):
         torch.sin(x)
@@ -103,7 +101,7 @@ def test_records_of_a_function_past_its_limit(heard):
         return y + len(k)
 
     made = torch.compile(f, backend="eager")
-    with config.patch(recompile_limit=1):
+    with torch._dynamo.config.patch(recompile_limit=1):
         for k in ("a", "bb", "ccc", "dddd"):
             made(torch.ones(2), k)
     f(torch.ones(2), "a")
