@@ -9,6 +9,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..tensor import Tensor
+from .faults import runs_natively
 from .kinds import ABSENT, find
 from .loading import SCALARS, Loader, Pending, is_library
 from .machine import NULL, Break
@@ -21,6 +22,7 @@ BUILTIN_METHOD = (types.MethodDescriptorType, types.WrapperDescriptorType, types
 class Attributes(Loader):
     """Part of the tracer: reading, writing and deleting attributes."""
 
+    @runs_natively
     def getattr(self, value: Any, name: str) -> Any:
         if isinstance(value, Tensor):
             return self.tensor_attribute(value, name)
@@ -43,9 +45,11 @@ class Attributes(Loader):
             return self.call(special, (value, name), {})
         return self.object_attribute(value, name)
 
+    @runs_natively
     def plain_attribute(self, value: Any, name: str) -> Any:
         return getattr(value, name)
 
+    @runs_natively
     def object_attribute(self, value: Any, name: str) -> Any:
         """`object.__getattribute__`, then `__getattr__`."""
         kind = type(value)
@@ -95,6 +99,7 @@ class Attributes(Loader):
             return self.call(fallback, (value, name), {})
         raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=value)
 
+    @runs_natively
     def bind_class_attribute(self, found: Any, base: type, value: Any, kind: type, name: str) -> Any:
         if isinstance(found, FunctionType):
             return MethodType(found, value)
@@ -183,6 +188,7 @@ class Attributes(Loader):
 
     # -- classes, modules, functions, super --------------------------------------------------------------------------
 
+    @runs_natively
     def class_attribute(self, kind: type, name: str) -> Any:
         if name in ("__dict__", "__mro__", "__name__", "__qualname__", "__module__", "__bases__", "__doc__", "__class__"):
             return getattr(kind, name)
@@ -212,6 +218,7 @@ class Attributes(Loader):
             return raw
         return self.class_value(base, name, found)
 
+    @runs_natively
     def module_attribute(self, module: ModuleType, name: str) -> Any:
         written = self.scopes.get(id(module.__dict__))
         if written is not None and name in written[1]:
@@ -228,6 +235,7 @@ class Attributes(Loader):
             return self.load(self.sources.step("attr", self.sources.const(module, module.__name__), name), raw)
         return self.ask(self.sources.step("attr", self.sources.const(module, module.__name__), name), raw)
 
+    @runs_natively
     def function_attribute(self, function: FunctionType, name: str) -> Any:
         if name == "__globals__":
             raise Break("Namespace", "the globals of a function are used as a dict")
@@ -247,6 +255,7 @@ class Attributes(Loader):
     def super_attribute(self, value: Any, name: str) -> Any:
         return self.load_super(value.__thisclass__, value.__self__, name)
 
+    @runs_natively
     def load_super(self, start: Any, value: Any, name: str) -> Any:
         start, value = self.value(start), self.value(value)
         is_class = isinstance(value, type) and issubclass(value, start)
@@ -288,6 +297,7 @@ class Attributes(Loader):
         except AttributeError:
             return None
 
+    @runs_natively
     def slot_value(self, value: Any, name: str, known: Any, written: Any) -> Any:
         if written is not None and name in written[1]:
             item = written[1][name]

@@ -27,6 +27,7 @@ from .attributes import object_setattr
 from .bytecode import decode
 from .debugger import is_debugger, stop_here
 from .equivalents import EQUIVALENTS, METHODS
+from .faults import runs_natively
 from .kinds import (
     ABSENT,
     BREAKING,
@@ -52,6 +53,7 @@ from .kinds import (
 from .loading import SCALARS, Pending, is_library
 from .machine import Break, Frame, Generator, bind
 from .operations import Operations
+from .signatures import TEXTS, fits
 
 
 class Calls(Operations):
@@ -126,6 +128,7 @@ class Calls(Operations):
             return self.call(function.__func__, (function.__self__, *args), kwargs)
         special = self.find_special(function)
         if special is not None:
+            self.check_signature(function, args, kwargs)
             return special(self, args, kwargs)
         if isinstance(function, FunctionType):
             return self.call_python(function, args, kwargs)
@@ -153,6 +156,13 @@ class Calls(Operations):
         if caller is ABSENT:
             raise TypeError(f"'{type(function).__name__}' object is not callable")
         raise Break("Unsupported call", f"an object of type {type(function).__name__} was called")
+
+    def check_signature(self, function: Any, args: tuple, kwargs: dict) -> None:
+        """Leave to Python a builtin that refuses its arguments."""
+        at = TEXTS.get(function)
+        text = self.value(args[at]) if at is not None and at < len(args) else ""
+        if not fits(function, args, kwargs) or not isinstance(getattr(text, "hint", text), str):
+            raise Break("Unsupported call", f"{getattr(function, '__name__', function)} does not take these arguments")
 
     def call_generator(self, generator: Any, name: str, args: tuple, kwargs: dict) -> Any:
         if self.is_from_before(generator):
@@ -227,6 +237,7 @@ class Calls(Operations):
         equivalent = FOLLOWED.get(function)
         return self.follow(equivalent or function, args, kwargs)
 
+    @runs_natively
     def call_class(self, kind: type, args: tuple, kwargs: dict) -> Any:
         if kind is type and len(args) == 1:
             return self.kind_of(args[0])
@@ -280,6 +291,7 @@ class Calls(Operations):
             return self.native(kind, args, kwargs)
         raise Break("Construction", f"making a {kind.__module__}.{kind.__qualname__} inside compiled code")
 
+    @runs_natively
     def bare_module(self, kind: type, args: tuple, kwargs: dict) -> Any:
         """A module of the library made inside: losses, activations and others without tensors, made of plain values; lists of given modules."""
         def plain(value: Any) -> Any:
@@ -342,6 +354,7 @@ class Calls(Operations):
             return self.native_new(args)
         equivalent = EQUIVALENTS.get(function) if hashable(function) else None
         if equivalent is not None and self.needs_following(function, args, kwargs):
+            self.check_signature(function, args, kwargs)
             return self.follow(equivalent, args, kwargs)
         module = getattr(function, "__module__", None) or ""
         if isinstance(owner, type):
@@ -408,6 +421,7 @@ class Calls(Operations):
         """The raw value behind a pending item, without a guard: only its type is looked at."""
         return item.raw if type(item) is Pending else item
 
+    @runs_natively
     def builtin_method(self, function: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
         kind = type(owner)
         if isinstance(owner, Generator):
@@ -506,6 +520,7 @@ class Calls(Operations):
         result = function(*given[0], **given[1])
         return self.load(self.sources.const(result, f"{function.__name__}()"), result)
 
+    @runs_natively
     def native(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """Run a builtin for real, on values that are plain all the way down."""
         if function in STRUCTURAL_FUNCTIONS if hashable(function) else False:

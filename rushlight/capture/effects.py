@@ -242,6 +242,8 @@ class Effects(Answers):
     def print_event(self, args: tuple, kwargs: dict) -> None:
         kwargs = {key: self.value(item) for key, item in kwargs.items()}
         stream = kwargs.pop("file", None)
+        if any(kwargs.get(name) is not None and type(getattr(kwargs[name], "hint", kwargs[name])) is not str for name in ("sep", "end")):
+            raise Break("Unsupported call", "print with a separator that is no text")
         if stream is None:
             written = self.scopes.get(id(sys.__dict__), (None, {}))[1]
             stream = written.get("stdout")

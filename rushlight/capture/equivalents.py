@@ -292,7 +292,11 @@ def groupby(iterable, key=None):
 
 
 def islice(iterable, *args):
-    limits = slice(*args)
+    itertools.islice((), *args)  # raises where they are no limits
+    return sliced(iterable, slice(*args))
+
+
+def sliced(iterable, limits):
     start, stop, step = limits.start or 0, limits.stop, limits.step or 1
     wanted, at = start, 0
     if stop is not None and stop <= start:

@@ -8,6 +8,7 @@ from types import CellType
 from typing import Any
 
 from .bytecode import VERSION
+from .faults import runs_natively
 from .machine import METHOD_NULL_FIRST, NULL
 
 TABLE: dict = {}
@@ -368,17 +369,20 @@ def build_list(m, f, i):
 
 
 @op("BUILD_SET")
+@runs_natively
 def build_set(m, f, i):
     f.stack.append({m.key(m.value(item)) for item in popn(f, i.value)})
 
 
 @op("BUILD_MAP")
+@runs_natively
 def build_map(m, f, i):
     items = popn(f, 2 * i.value)
     f.stack.append({m.key(m.value(key)): value for key, value in zip(items[::2], items[1::2])})
 
 
 @op("BUILD_CONST_KEY_MAP")
+@runs_natively
 def build_const_key_map(m, f, i):
     keys = f.stack.pop()
     f.stack.append(dict(zip(keys, popn(f, i.value))))

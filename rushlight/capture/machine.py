@@ -12,6 +12,7 @@ from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from .bytecode import VERSION, Program, decode
+from .faults import runs_natively
 from .lines import adds_line
 
 
@@ -195,6 +196,7 @@ class Machine:
                 raise
             except BaseException as raised:
                 error = raised
+                self.check_fault(frame, ins, error)
             if error is None:
                 if target is None:
                     frame.pc += 1
@@ -222,6 +224,9 @@ class Machine:
 
     def leave(self, frame: Frame, ins: Any, signal: BaseException) -> None:
         """Called when a signal passes through a frame."""
+
+    def check_fault(self, frame: Frame, ins: Any, error: BaseException) -> None:
+        """Called when an instruction raised, before the program's handlers see it."""
 
     def unwind(self, frame: Frame, error: BaseException, added: bool = False) -> bool:
         """Go to the handler of the frame's current instruction; False if there is none.  `added`: its traceback has the line."""
@@ -434,6 +439,8 @@ class Machine:
         """A call instruction; what looks at its caller's frame is answered here."""
         if function is super and not args:
             return self.zero_super(frame)
+        if kwargs and function in (locals, globals, vars, dir):
+            return self.call(function, args, kwargs)
         if function is locals and not args:
             return self.locals(frame)
         if function is globals:
@@ -543,6 +550,9 @@ def complaint(function: FunctionType, args: tuple, kwargs: dict) -> str:
     return f"{function.__qualname__}() got unexpected arguments"
 
 
+for _name in ("truth unary binary compare contains getitem setitem delitem getattr setattr delattr iter next call format unpack load_super "
+              "import_name zero_super").split():
+    runs_natively(vars(Machine)[_name])
 RETURN, YIELD = -1, -2
 UNARY = {"+": operator.pos, "-": operator.neg, "~": operator.invert}
 BINARY = {

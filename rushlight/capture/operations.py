@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from . import equivalents
 from .attributes import Attributes
 from .dict_turns import DictTurns
+from .faults import runs_natively
 from .kinds import (
     ABSENT,
     BINARY_METHODS,
@@ -162,6 +163,7 @@ class Operations(Attributes):
         self.check_plain(right)
         return super().compare(op, left, right)
 
+    @runs_natively
     def contains(self, container: Any, item: Any) -> bool:
         method = self.method_of(container, "__contains__")
         if method is not None and not isinstance(container, (Tensor, type)) and not is_library(type(container)):
@@ -191,6 +193,7 @@ class Operations(Attributes):
         self.check_plain(item)
         return item in container
 
+    @runs_natively
     def getitem(self, container: Any, key: Any) -> Any:
         kind = type(container)
         if kind is list or kind is tuple:
@@ -236,6 +239,7 @@ class Operations(Attributes):
             return slice(self.index(key.start), self.index(key.stop), self.index(key.step))
         return key
 
+    @runs_natively
     def setitem(self, container: Any, key: Any, value: Any) -> None:
         kind = type(container)
         if isinstance(container, Tensor):
@@ -262,6 +266,7 @@ class Operations(Attributes):
             raise TypeError(f"'{kind.__name__}' object does not support item assignment")
         raise Break("Unsupported subscript", f"storing an item of a {kind.__name__}")
 
+    @runs_natively
     def delitem(self, container: Any, key: Any) -> None:
         kind = type(container)
         method, _ = find(kind, "__delitem__")
@@ -281,6 +286,7 @@ class Operations(Attributes):
 
     # -- iteration ---------------------------------------------------------------------------------------------------
 
+    @runs_natively
     def iter(self, value: Any) -> Any:
         kind = type(value)
         self.touch(value)
@@ -309,6 +315,7 @@ class Operations(Attributes):
             return value
         raise Break("Unsupported iterable", f"going through a {kind.__name__}")
 
+    @runs_natively
     def next(self, iterator: Any) -> Any:
         if isinstance(iterator, Generator):
             if self.is_from_before(iterator):
@@ -386,6 +393,7 @@ class Operations(Attributes):
         value = self.value(value)
         return self.tensor_kind(value) if isinstance(value, Tensor) else type(value) if not self.is_symbol(value) else self.symbol_kind(value)
 
+    @runs_natively
     def format(self, value: Any, spec: str) -> str:
         method = self.method_of(value, "__format__")
         if method is not None and not isinstance(value, Tensor) and not self.is_symbol(value) and not is_library(type(value)):
@@ -396,6 +404,7 @@ class Operations(Attributes):
         self.check_shown(value)
         return format(value, self.resolve(spec))
 
+    @runs_natively
     def text(self, value: Any, name: str) -> str:
         """`str` or `repr` of a value."""
         lazy = self.lazy_text(value, name)

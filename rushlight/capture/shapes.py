@@ -20,6 +20,7 @@ from ..core.size import Size
 from ..graph import map_nodes
 from ..tensor import Tensor, wrap
 from .counted import sizes_that_count
+from .faults import runs_natively
 from .machine import Break
 from .sources import Source
 from .tensors import FACTS, Tensors, Traced, changes, public_name, set_mode
@@ -108,17 +109,21 @@ class Symbol:
     def __str__(self) -> str:
         return str(self.concrete())
 
+    @runs_natively
     def __format__(self, spec: str) -> str:
         return format(self.concrete(), spec)
 
+    @runs_natively
     def __round__(self, digits: Any = None) -> Any:
         return self if type(self.hint) is int and digits is None else round(self.concrete(), digits)
 
+    @runs_natively
     def __getattr__(self, name: str) -> Any:
         return getattr(self.concrete(), name)
 
 
 def arithmetic(name: str, function: Callable, swapped: bool = False) -> Callable:
+    @runs_natively
     def apply(self: Symbol, other: Any) -> Any:
         if type(self.hint) is str:
             if name == "add" and type(getattr(other, "hint", other)) is str:
@@ -135,6 +140,7 @@ def arithmetic(name: str, function: Callable, swapped: bool = False) -> Callable
 
 
 def relation(name: str) -> Callable:
+    @runs_natively
     def apply(self: Symbol, other: Any) -> Any:
         if type(self.hint) is str:
             if self.expression[0] == "source" and type(other) is str:
@@ -208,6 +214,7 @@ class Shapes(Tensors):
 
     # -- arithmetic and relations ------------------------------------------------------------------------------------
 
+    @runs_natively
     def operate(self, name: str, function: Callable, *operands: Any) -> Any:
         hints = [item.hint if type(item) is Symbol else item for item in operands]
         late = next((item.later for item in operands if type(item) is Symbol and item.later is not None), None)

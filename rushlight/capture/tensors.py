@@ -21,6 +21,7 @@ from ..graph import Graph, Node
 from ..graph.memory import Memory, span, written_inputs
 from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
 from .calling import Calls
+from .faults import runs_natively
 from .kinds import find
 from .loading import SCALARS, Fleeting, Pending, is_library
 from .machine import Break, NeedsNumbers
@@ -328,6 +329,7 @@ class Tensors(Calls):
 
     # -- recording ---------------------------------------------------------------------------------------------------
 
+    @runs_natively
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """Record a call of a public tensor function and compute it on the stand-ins."""
         name = public_name(function)
@@ -477,6 +479,7 @@ class Tensors(Calls):
                 if type(item).__module__.startswith("rushlight.core.generator"):
                     raise Break("Random generator", "a generator object was passed to an op")
 
+    @runs_natively
     def call_core(self, function: Any, args: tuple, kwargs: dict) -> Any:
         name = function.__name__
         if name in CORE_BREAKS:
@@ -536,6 +539,7 @@ class Tensors(Calls):
             at += 1
         return instructions[at].op == "POP_JUMP_IF_TRUE" and instructions[at + 1].op == "LOAD_ASSERTION_ERROR"
 
+    @runs_natively
     def tensor_attribute(self, value: Tensor, name: str) -> Any:
         if type(value) is not Traced:
             raise Break("Untraced tensor", "an attribute of a tensor that the graph does not know")

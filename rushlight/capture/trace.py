@@ -21,6 +21,7 @@ from . import guards as guarding
 from .branches import CONTROL
 from .debugger import KIND, STOPS, is_debugger, place_of_stop, stop_at
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
+from .faults import is_fault
 from .growing import Growing
 from .kinds import find
 from .lines import history, is_ours, raise_at, restore_history, stand_in, with_lines, without_ours
@@ -177,6 +178,14 @@ class Tracer(Growing):
             signal.where = frame.where
             frame.stack = frame.saved
         signal.frames.append(frame)
+
+    def check_fault(self, frame: Frame, ins: Any, error: BaseException) -> None:
+        if not is_fault(error):
+            return
+        self.policy.on_fault(error)
+        signal = Break("Internal fault", f"{type(error).__name__}: {error}", "This is an error of Rushlight's: please report it.")
+        self.leave(frame, ins, signal)
+        raise signal from None
 
     def unwind(self, frame: Frame, error: BaseException, added: bool = False) -> bool:
         handled = super().unwind(frame, error, added)

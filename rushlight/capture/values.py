@@ -16,14 +16,16 @@ import numpy as np
 from ..core import modes
 from ..tensor import Tensor
 from . import equivalents
+from .faults import runs_natively
 from .kinds import ITERATORS, NATIVE_TYPES, find, has_python
-from .loading import SCALARS, is_library
+from .loading import is_library
 from .machine import NULL, Break, Generator
 from .shapes import EXP, FEW, MATH, POSITIVE
 
 MISSING = object()
 
 
+@runs_natively
 def is_instance(self: Any, args: tuple, kwargs: dict) -> Any:
     value, kinds = self.value(args[0]), self.value(args[1])
     kinds = flatten(self, kinds)
@@ -47,6 +49,7 @@ def flatten(self: Any, kinds: Any) -> Any:
     return kinds
 
 
+@runs_natively
 def is_subclass(self: Any, args: tuple, kwargs: dict) -> Any:
     return issubclass(self.value(args[0]), flatten(self, self.value(args[1])))
 
@@ -77,6 +80,7 @@ def delete_attribute(self: Any, args: tuple, kwargs: dict) -> Any:
     self.delattr(self.value(args[0]), self.plain_number(self.value(args[1])))
 
 
+@runs_natively
 def length(self: Any, args: tuple, kwargs: dict) -> Any:
     found = self.length_of(args[0])
     if found is not NULL:
@@ -98,6 +102,8 @@ def length(self: Any, args: tuple, kwargs: dict) -> Any:
 
 def iterate(self: Any, args: tuple, kwargs: dict) -> Any:
     if len(args) == 2:
+        if not callable(self.value(args[0])):
+            raise Break("Unsupported call", "iter() of what cannot be called, and a sentinel")
         return self.follow(equivalents.iter_call, args, {})
     return self.iter(self.value(args[0]))
 
@@ -115,6 +121,7 @@ def advance(self: Any, args: tuple, kwargs: dict) -> Any:
         return args[1]
 
 
+@runs_natively
 def reverse(self: Any, args: tuple, kwargs: dict) -> Any:
     value = self.value(args[0])
     method = self.method_of(value, "__reversed__")
@@ -159,6 +166,7 @@ def hash_value(self: Any, args: tuple, kwargs: dict) -> Any:
     raise Break("Identity", "hash() of an object by its identity")
 
 
+@runs_natively
 def to_text(self: Any, args: tuple, kwargs: dict) -> Any:
     if not args:
         return ""
@@ -180,6 +188,7 @@ def to_bool(self: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def number(kind: type, name: str) -> Any:
+    @runs_natively
     def convert(self: Any, args: tuple, kwargs: dict) -> Any:
         if not args:
             return kind()
@@ -197,7 +206,10 @@ def number(kind: type, name: str) -> Any:
 
 
 def variables(self: Any, args: tuple, kwargs: dict) -> Any:
-    return self.getattr(self.value(args[0]), "__dict__")
+    value = self.value(args[0])
+    if not isinstance(value, (type, types.ModuleType, types.FunctionType)) and self.raw_state(value) is None:
+        raise Break("Unsupported call", "vars() of what has no attributes of its own")
+    return self.getattr(value, "__dict__")
 
 
 def apply_dunder(name: str, native: Any) -> Any:
@@ -220,9 +232,10 @@ def power(self: Any, args: tuple, kwargs: dict) -> Any:
 
 def divide(self: Any, args: tuple, kwargs: dict) -> Any:
     left, right = map(self.value, args)
-    if type(left) in SCALARS and type(right) in SCALARS:
-        return divmod(left, right)
-    return self.binary("//", left, right), self.binary("%", left, right)
+    symbols = list(map(self.is_symbol, (left, right)))
+    if any(symbols) and all(symbol or type(one) in (int, float, bool) for one, symbol in zip((left, right), symbols)):
+        return self.binary("//", left, right), self.binary("%", left, right)
+    return self.native(divmod, tuple([one.concrete() if symbol else one for one, symbol in zip((left, right), symbols)]), {})
 
 
 def binary_function(op: str) -> Any:
@@ -245,6 +258,7 @@ def set_item(self: Any, args: tuple, kwargs: dict) -> Any:
     self.setitem(self.value(args[0]), self.value(args[1]), args[2])
 
 
+@runs_natively
 def partial_make(self: Any, args: tuple, kwargs: dict) -> Any:
     return functools.partial(self.value(args[0]), *args[1:], **kwargs)
 
@@ -253,6 +267,7 @@ def cast(self: Any, args: tuple, kwargs: dict) -> Any:
     return args[1]
 
 
+@runs_natively
 def range_make(self: Any, args: tuple, kwargs: dict) -> Any:
     values = [self.value(arg) for arg in args]
     if any(map(self.is_symbol, values)) and self.at_loop_head() and self.policy.loop_over(values):

@@ -69,6 +69,13 @@ class RecompileError(TorchDynamoException):
     """Recompiled although `config.error_on_recompile` is set."""
 
 
+def note_fault(error: BaseException) -> None:
+    """A graph raised what the function as written does not."""
+    counters["faults"][f"{type(error).__name__}: {error}"] += 1
+    if "breaks" in LOGS:
+        log.warning("a graph failed where the function as written does not", exc_info=error)
+
+
 class Compiled:
     """What one call of `compile` made: the function, its backend, and the points met so far."""
 
@@ -158,7 +165,9 @@ class Compiled:
             return self.go_on(result)
         if entry.mutates:
             raise_in_graph(result.error, entry.module)
-        return self.function(*args, **kwargs)
+        found = self.function(*args, **kwargs)
+        note_fault(result.error)
+        return found
 
     def prepare(self) -> None:
         self.make_binder()

@@ -240,6 +240,11 @@ class Policy:
 
     # -- breaks ------------------------------------------------------------------------------------------------------
 
+    def on_fault(self, error: BaseException) -> None:
+        counters["faults"][f"{type(error).__name__}: {error}"] += 1
+        if "breaks" in LOGS:
+            log.warning("an error of the interpreter's own", exc_info=error)
+
     def on_break(self, point: Any, signal: Break, stops: dict) -> None:
         owner = self.owner
         if owner.fullgraph:

@@ -170,6 +170,9 @@ class ExportPolicy:
     def loop_over(self, limits: list) -> bool:
         return False  # a loop is unrolled, and its size is then fixed
 
+    def on_fault(self, error: BaseException) -> None:
+        pass  # a break follows, which is an error here
+
     def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
         pass
 

@@ -174,8 +174,8 @@ def gradients(result, leaves, parameters):
 def clear_frames():
     """Let the frames in tracebacks of kept exceptions go.
 
-    They hold all that the function named, such as a generator in the middle of its `try`, for as long as the exception lives.  Compiled
-    code has only the lines of such frames, so there what they named goes when the call ends.
+    They hold all that the function named, such as a generator in the middle of its `try`, for as long as the exception lives.  Captured
+    pieces have only the lines of such frames, so there what they named goes when the call ends.
     """
     for error in [item for item in gc.get_objects(0) if isinstance(item, BaseException)]:
         place = error.__traceback__
@@ -201,8 +201,8 @@ GRAD_FN = re.compile(r"grad_fn=<\w+>")
 GLOBALS = ("G", "TOTAL", "LOG", "CACHE", "net", "Box", "helper")
 
 
-def outcomes(source, name, seed, make, loose, settle=lambda: None, calls=7):
-    """What each call shows; `settle` is called when a call has returned."""
+def outcomes(source, name, seed, make, loose, calls=7):
+    """What each call shows."""
     scope = {"torch": torch, "__name__": "program", "types_like_math": types.SimpleNamespace(**vars(math))}
     torch.manual_seed(0)
     exec(compile(source, name, "exec"), scope)
@@ -216,7 +216,7 @@ def outcomes(source, name, seed, make, loose, settle=lambda: None, calls=7):
             with contextlib.redirect_stdout(out):
                 try:
                     result = function(*made)
-                    settle()
+                    clear_frames()
                     shown = ["result", snapshot.of(result)]
                 except Exception as error:
                     shown = ["raised", str(error), snapshot.of(error)]
@@ -252,7 +252,7 @@ def difference(source, seed):
     gc.collect()
     gc.disable()  # what a call leaves behind is freed when the call ends, or it differs
     exact = options["backend"] == "eager"
-    want = outcomes(source, name, seed, lambda f: f, not exact, settle=clear_frames)
+    want = outcomes(source, name, seed, lambda f: f, not exact)
     with torch._dynamo.config.patch(break_in_loops=loops):
         try:
             got = outcomes(source, name, seed, lambda f: torch.compile(f, **options), not exact)
@@ -260,6 +260,8 @@ def difference(source, seed):
             return traceback.format_exc()[-1500:]
         finally:
             gc.enable()
+    if torch._dynamo.utils.counters["faults"]:
+        return f"errors of the interpreter's own: {torch._dynamo.utils.counters.pop('faults')}"
     if not exact:
         refused(want, got)
     return None if same(want, got, exact) else first_difference(want, got, exact)
