@@ -32,7 +32,6 @@ from .kinds import (
     ABSENT,
     BREAKING,
     ENDLESS,
-    ENVIRONMENT,
     FOLLOWED,
     IMPURE,
     ITERATOR_EQUIVALENTS,
@@ -42,6 +41,7 @@ from .kinds import (
     OPAQUE,
     OPS,
     ORDER_FREE,
+    PLAIN_LOOKUPS,
     PURE_MODULES,
     STRUCTURAL,
     STRUCTURAL_FUNCTIONS,
@@ -230,7 +230,7 @@ class Calls(Operations):
             return self.follow(function, args, kwargs)
         if module.startswith(OPAQUE) and not module.startswith("rushlight.capture.equivalents"):
             raise Break("Library function", f"{module}.{function.__qualname__} runs outside the graph")
-        if module.partition(".")[0] in BREAKING and module.partition(".")[0] != "rushlight" and not function.__qualname__.startswith(ENVIRONMENT):
+        if module.partition(".")[0] in BREAKING and module.partition(".")[0] != "rushlight" and not function.__qualname__.startswith(PLAIN_LOOKUPS):
             if is_debugger(function):
                 return stop_here(self, args, kwargs)
             raise Break("Library function", f"{module}.{function.__qualname__} cannot be followed")

@@ -60,7 +60,10 @@ OPAQUE = ("rushlight.func", "rushlight.data", "rushlight.serialize", "rushlight.
 BREAKING = frozenset({"logging", "warnings", "random", "threading", "inspect", "os", "time", "pickle", "copyreg", "traceback",
                       "subprocess", "socket", "io", "pathlib", "tempfile", "json", "importlib", "numpy", "weakref", "dis", "gc", "asyncio",
                       "unittest", "pdb", "bdb", "typing"})
-ENVIRONMENT = ("_Environ.__getitem__", "_Environ.__contains__", "_createenviron.<locals>.")  # of os: plain lookups in a dict
+# Of modules that are not followed: plain lookups in a dict (os), and what only reads attributes (inspect).
+PLAIN_LOOKUPS = ("_Environ.__getitem__", "_Environ.__contains__", "_createenviron.<locals>.", "Signature.parameters", "Signature.return_annotation",
+                 "Parameter.name", "Parameter.kind", "Parameter.default", "Parameter.annotation", "isfunction", "isclass", "ismethod", "ismodule",
+                 "isbuiltin", "isroutine", "ismethoddescriptor")
 FOLLOWED: dict[Any, Any] = {}
 
 

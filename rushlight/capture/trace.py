@@ -30,6 +30,7 @@ from .machine import BINARY, DROPS, METHOD_NULL_FIRST, NULL, Break, BreakReport,
 from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Rebuild
+from .reflection import REFLECTION
 from .shapes import MATH, Held
 from .sources import LOADERS, Source
 from .tensors import MODES, changes, present_modes, set_mode
@@ -55,7 +56,7 @@ class Trail:
 class Tracer(Growing):
     """The machine that captures."""
 
-    special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS}
+    special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS, **REFLECTION}
 
     def __init__(self, point: Point, policy: Any, stops: dict):
         self.point, self.stops = point, stops

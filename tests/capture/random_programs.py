@@ -27,7 +27,7 @@ import numpy as np
 
 import rushlight as torch
 from rushlight.capture.machine import Generator
-from tests.capture.random_writer import HEADER, program
+from tests.capture import random_writer, wide_writer
 
 # What happens between two calls.
 EVENTS = [
@@ -303,9 +303,9 @@ def shrink(source, seed):
             return source
 
 
-def check(seed, shrunk=False):
+def check(seed, shrunk=False, writer=random_writer):
     """What to say of a program that differs, or None."""
-    source = program(seed)
+    source = writer.program(seed)
     found = difference(source, seed)
     if found is None:
         return None
@@ -313,7 +313,7 @@ def check(seed, shrunk=False):
         source = shrink(source, seed)
         found = difference(source, seed)
     options, loops = options_of(seed)
-    first = HEADER.count("\n") + 3
+    first = writer.HEADER.count("\n") + 3
     text = "\n".join(f"{at:4} {line}" for at, line in enumerate(source.splitlines(), 1) if at >= first)
     return f"program {seed} {options} loops={loops}\n{text}\n{found}"
 
@@ -323,10 +323,12 @@ def main():
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--show", type=int, default=5)
+    parser.add_argument("--wide", action="store_true", help="programs of more kinds")
     options = parser.parse_args()
+    writer = wide_writer if options.wide else random_writer
     failed = []
     for seed in range(options.first, options.first + options.count):
-        found = check(seed, shrunk=len(failed) < options.show)
+        found = check(seed, shrunk=len(failed) < options.show, writer=writer)
         if found is not None:
             failed.append(seed)
             if len(failed) <= options.show:

@@ -536,13 +536,13 @@ class Writer:
         return "\n".join(self.lines) + "\n"
 
 
-def program(seed: int) -> str:
+def program(seed: int, kind: type[Writer] = Writer, header: str = HEADER) -> str:
     """Source of a random program."""
     for attempt in range(100):
-        text = Writer(seed * 1000 + attempt).write()
+        text = kind(seed * 1000 + attempt).write()
         try:  # a global that is bound or used before, nonlocal at the wrong place: Python refuses some
             compile(text, "<program>", "exec")
         except SyntaxError:
             continue
-        return HEADER + "\n\n" + text
+        return header + "\n\n" + text
     raise ValueError(seed)
