@@ -22,7 +22,7 @@ PIECE = 4096  # elements
 
 def task(name: str) -> Any:
     """f(frame, begin, end) of `sums` (a += b over pieces of two arrays) or of `chains` (multiply-adds in registers)."""
-    lanes = llvm.engine().vector_bits // 32
+    lanes = llvm.host().vector_bits // 32
     module, pointer, i64, vector = Module(), Type("ptr"), Type("i64"), Type("float", lanes)
     f = module.function(name, "void", [("frame", pointer), ("begin", i64), ("end", i64)])
     frame, begin, end = f.parameters
@@ -86,6 +86,6 @@ def peak() -> float:
 
 @functools.cache
 def _peak(threads: int) -> float:
-    lanes = llvm.engine().vector_bits // 32
+    lanes = llvm.host().vector_bits // 32
     out = np.zeros(lanes * threads + lanes, np.float32)
     return 2 * lanes * CHAINS * TURNS * threads / seconds("chains", [out], threads, 1)

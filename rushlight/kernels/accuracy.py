@@ -91,7 +91,7 @@ def sweep_function(name: str) -> tuple[Callable[[int, int], tuple[float, int]], 
 
     The reference is our float64 form where float32 has one of its own, else the C library's function.
     """
-    lanes = llvm.engine().vector_bits // 32
+    lanes = llvm.host().vector_bits // 32
     module, i64 = ir.Module(), ir.Type("i64")
     f = module.function("sweep", "void", [("first", i64), ("stop", i64), ("out", ir.Type("ptr"))])
     first, stop, out = f.parameters

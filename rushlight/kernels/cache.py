@@ -10,13 +10,11 @@ import functools
 import hashlib
 import os
 import stat
-import tempfile
 import threading
 import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 MAGIC = b"rushlight object 1\n"
 LIMIT = 1 << 30  # bytes in all
@@ -63,7 +61,7 @@ def key(*parts: str) -> str:
     return digest.hexdigest()
 
 
-def directory() -> Path | None:
+def directory() -> str | None:
     """The private directory, made if need be; None where caching is off or impossible."""
     if os.environ.get("RUSHLIGHT_CACHE") == "0":
         return None
@@ -73,11 +71,12 @@ def directory() -> Path | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _private(place: str) -> Path | None:
-    path = Path(place)
+def _private(path: str) -> str | None:
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.lstat()
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        status = os.lstat(path)
         if not stat.S_ISDIR(status.st_mode):
             raise OSError(f"{path} is not a directory")
         if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
@@ -101,7 +100,7 @@ def load(name: str) -> bytes | None:
     place = directory()
     if place is None:
         return None
-    path = place / f"{name}.o"
+    path = os.path.join(place, f"{name}.o")
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as file:
@@ -115,7 +114,8 @@ def load(name: str) -> bytes | None:
     content = data[head:]
     if data[:len(MAGIC)] != MAGIC or hashlib.blake2b(name.encode() + content, digest_size=32).digest() != data[len(MAGIC):head]:
         warnings.warn(f"the cached kernel {path} is damaged; it is compiled again", RuntimeWarning, stacklevel=2)
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
         return None
     return content
 
@@ -127,12 +127,13 @@ def store(name: str, content: bytes) -> None:
     if place is None:
         return
     digest = hashlib.blake2b(name.encode() + content, digest_size=32).digest()
+    temporary = os.path.join(place, f".new-{os.urandom(8).hex()}")
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=place, prefix=".new-")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0), 0o600)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(MAGIC + digest + content)
-            os.replace(temporary, place / f"{name}.o")
+            os.replace(temporary, os.path.join(place, f"{name}.o"))
         except BaseException:
             os.unlink(temporary)
             raise
@@ -143,7 +144,7 @@ def store(name: str, content: bytes) -> None:
         return
 
 
-def trim(place: Path, limit: int = LIMIT) -> None:
+def trim(place: str, limit: int = LIMIT) -> None:
     """Remove the entries that were used longest ago until the rest fits in `limit` bytes."""
     entries = []
     with os.scandir(place) as found:  # there may be tens of thousands: a Path for each would take longer than this

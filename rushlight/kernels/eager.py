@@ -62,7 +62,7 @@ class Kernel:
             raise Unsupported("more than one loop nest")
         kernel = fuse.build(planner, 0, {result: "out"})._replace(streamed=("out",) if streamed else ())
         module = Module()
-        self.plan = emit(module, kernel, llvm.engine().vector_bits)
+        self.plan = emit(module, kernel, llvm.host().vector_bits)
         self.unit = self.plan.block if width is None else width
         self.order = [-1 if buffer == "out" else int(buffer[2:]) for buffer, _ in kernel.buffers]
         self.library = llvm.link(str(module), (kernel.name,))

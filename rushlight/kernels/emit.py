@@ -143,7 +143,7 @@ class Emitter:
         self.settle(kernel.stages, {var for var, _ in kernel.rows} | within)
         steady = self.uniform
         f.loop(begin, end, 1, item)
-        if "streamed" in f.module.globals and llvm.engine().triple.startswith("x86_64"):
+        if "streamed" in f.module.globals and llvm.host().triple.startswith("x86_64"):
             # Streamed stores are not ordered with others; whoever waits for this kernel must see them.
             f.module.declare("declare void @llvm.x86.sse.sfence()")
             f.do("call void @llvm.x86.sse.sfence()")

@@ -497,14 +497,16 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
     made = code()
     fresh = sum(register is None for register in outputs)
     taken = [(register, DATA, LOAD, rows.next + len(inputs) + i) for i, register in enumerate(outputs) if register is not None]
-    block = np.array([*rows.rows, *[(*row, rows.next + i) for i, row in enumerate(inputs)], *taken] or np.zeros((0, 4)), np.int64)
-    into = np.isin(block[:, 2], INTO) & (block[:, 3] > rows.given)  # the further arguments come behind the given ones
-    block[:, 0][block[:, 0] > rows.given] += fresh
-    block[into, 3] += fresh
-    block[(block[:, 2] == APART) & ((block[:, 1] & REGISTER_MASK) > rows.given), 1] += fresh
-    further = [(rows.given + 1 + i, DATA, LOAD, rows.next + fresh + len(inputs) + at)
-               for i, at in enumerate(at for at, register in enumerate(outputs) if register is None)]
-    block, pairs = in_runs(np.concatenate([block, np.array(further, np.int64).reshape(-1, 4)]))
+    looks = []
+    for base, offset, how, want in (*rows.rows, *[(*row, rows.next + i) for i, row in enumerate(inputs)], *taken):
+        # The further arguments come behind the given ones.
+        base += fresh * (base > rows.given)
+        offset += fresh * (how == APART and offset & REGISTER_MASK > rows.given)
+        want += fresh * (how in INTO and want > rows.given)
+        looks.append((base, offset, how, want))
+    looks += [(rows.given + 1 + i, DATA, LOAD, rows.next + fresh + len(inputs) + at)
+              for i, at in enumerate(at for at, register in enumerate(outputs) if register is None)]
+    block, pairs = in_runs(looks)
     head = np.zeros(WORDS, np.int64).view(Head)
     head[ROWS], head[COUNT], head[GIVEN], head[ADDRESSES] = block.ctypes.data, len(block), rows.given + fresh, rows.next + fresh
     head[REGISTERS] = rows.next + fresh + (program.words if program is not None else 0) + 1
@@ -522,19 +524,21 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
     return make(ctypes.addressof(method), head, None)
 
 
-def in_runs(block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def in_runs(block: list[tuple[int, int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
     """Rows with neighbours that compare words at the same register taken together: they are read in half the time. And their pairs."""
-    rows, at, pairs = [], 0, np.ascontiguousarray(block[:, [1, 3]])
+    rows, at, pairs = [], 0, np.array([(offset, want) for _, offset, _, want in block] or np.zeros((0, 2)), np.int64)
+    start = pairs.ctypes.data
     while at < len(block):
-        base, offset, how, want = block[at].tolist()
+        base, offset, how, want = block[at]
         end = at + 1
-        while how == SAME and end < len(block) and block[end, 0] == base and block[end, 2] == SAME:
+        while how == SAME and end < len(block) and block[end][0] == base and block[end][2] == SAME:
             end += 1
-        rows.append((base, offset, how, want) if end == at + 1 else (base, pairs[at:].ctypes.data, RUN, end - at))
+        rows.append((base, offset, how, want) if end == at + 1 else (base, start + 16 * at, RUN, end - at))
         at = end
     return np.array(rows or np.zeros((0, 4)), np.int64), pairs
 
 
+@cache
 def python_function(name: str) -> int | None:
     """The address of a function of Python's C interface."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value

@@ -2,8 +2,8 @@
 
 Owns the target machine of this host, the pass pipeline, the verifier, the module linter and the linked libraries.
 Everything that it compiles goes through `link`; a library stays loaded as long as its `Library` object lives.
-llvmlite is imported on first use, so importing rushlight does not pay for it.  `available()` says whether code can be
-made here at all.
+llvmlite is imported when something has to be compiled: `host` often knows from the cache what it would say, and
+objects out of the cache are loaded by objects.py.  `available()` says whether code can be made here at all.
 """
 
 import contextlib
@@ -17,7 +17,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from . import cache
+from . import cache, objects
+from .host import QUESTIONS_IR, Host, recall, remember
 
 # Everything generated code may call: what the pool and the arena need, and what LLVM itself emits for fma, memcpy and
 # the functions of the C mathematics library that are not generated here.
@@ -31,7 +32,7 @@ SYMBOLS = frozenset(
 HOST: dict[str, int] = {}  # functions of ours that native code may call, by name: their addresses
 
 MAX_INSTRUCTIONS = 60_000
-LINKS = 32  # libraries that are linked by one JIT
+LINKS = 32  # libraries that are linked by one JIT of LLVM's
 # Kernels are vectorised and unrolled by construction, so a few passes do what the whole O2 pipeline did (measured: the
 # same speed, a third of the time); loop invariants are moved out by the code generator.
 PASSES = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "new_gvn", "loop_rotate", "simplify_cfg")
@@ -41,6 +42,7 @@ OPTIONS = "5 " + " ".join(PASSES)  # bumped when the pipeline changes, so that c
 _lock = threading.RLock()
 _serial = itertools.count()
 _engine: Any = None
+_host: Host | None = None
 _refused = False
 
 
@@ -48,8 +50,12 @@ class CompileError(RuntimeError):
     """Generated IR was refused by the linter or the verifier: always a defect of rushlight."""
 
 
-class TooLarge(CompileError):
-    """A module of more code than is compiled at once: no defect, its graph runs by its ops."""
+class NotMade(CompileError):
+    """Code that cannot be made here: no defect, its graph runs by its ops."""
+
+
+class TooLarge(NotMade):
+    """A module of more code than is compiled at once."""
 
 
 # Processors that code can be made for besides this one: `RUSHLIGHT_CPU` names one, and tests run every kernel for each.
@@ -60,32 +66,33 @@ TARGETS = {
 
 
 class Engine:
-    """The LLVM state for one target: target machine, JIT, and what the processor can do."""
+    """The LLVM state for one target: target machine, passes, and the JIT where objects are not loaded by objects.py."""
 
     def __init__(self, target: str = "host") -> None:
         import llvmlite
         import llvmlite.binding as binding
 
-        self.binding, self.name = binding, target
+        self.binding = binding
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         binding.initialize_native_asmparser()
-        self.version = f"llvmlite {llvmlite.__version__} llvm {'.'.join(map(str, binding.llvm_version_info))}"
+        version = f"llvmlite {llvmlite.__version__} llvm {'.'.join(map(str, binding.llvm_version_info))}"
         self.triple = binding.get_process_triple()
         host = binding.get_host_cpu_features()
         if target == "host":
-            self.cpu, self.features = binding.get_host_cpu_name(), {name for name, on in host.items() if on}
+            cpu, features = binding.get_host_cpu_name(), {name for name, on in host.items() if on}
             # LLVM prefers 256-bit vectors on several CPUs; our kernels choose their own width.
-            self.flags = ",".join(filter(None, [host.flatten(), "-prefer-256-bit"]))
+            flags = ",".join(filter(None, [host.flatten(), "-prefer-256-bit"]))
         else:
             if target not in TARGETS or not self.triple.startswith("x86_64"):
                 raise ValueError(f"RUSHLIGHT_CPU is {target!r}; expected 'host'" + "".join(f", '{name}'" for name in TARGETS) + " (x86-64 only)")
-            self.cpu, names = TARGETS[target]
-            self.features = set(names.split())
-            missing = {name for name in self.features if not host.get(name, True)}
+            cpu, names = TARGETS[target]
+            features = set(names.split())
+            missing = {name for name in features if not host.get(name, True)}
             if missing:
                 raise ValueError(f"RUSHLIGHT_CPU is {target!r}, but this processor lacks {sorted(missing)[0]}")
-            self.flags = ",".join(f"+{name}" for name in sorted(self.features))
+            flags = ",".join(f"+{name}" for name in sorted(features))
+        self.host = Host(cpu, frozenset(features), flags, version, self.triple)
         self.target = binding.Target.from_triple(self.triple)
 
         self.machine = self.create_machine()
@@ -96,10 +103,11 @@ class Engine:
         self.passes = binding.create_new_module_pass_manager()
         for name in PASSES:
             getattr(self.passes, f"add_{name}_pass")()
-        self.pid = os.getpid()
 
-    def create_machine(self) -> Any:
-        return self.target.create_target_machine(cpu=self.cpu, features=self.flags, opt=2, reloc="pic", codemodel="default")
+    def create_machine(self, plain: bool = False) -> Any:
+        """What makes machine code; `plain`: for any processor of this architecture."""
+        cpu, flags = ("generic", "") if plain else (self.host.cpu, self.host.flags)
+        return self.target.create_target_machine(cpu=cpu, features=flags, opt=2, reloc="pic", codemodel="default")
 
     def jit(self) -> Any:
         """What links; a new one from time to time, for it keeps about 10 KB of every library, also of those that were dropped."""
@@ -107,12 +115,6 @@ class Engine:
             self.linker, self.linked = self.binding.create_lljit_compiler(self.create_machine(), use_jit_link=True), 0
         self.linked += 1
         return self.linker
-
-    @property
-    def vector_bits(self) -> int:
-        if {"avx512f", "avx512dq", "avx512vl"} <= self.features:
-            return 512
-        return 256 if "avx2" in self.features else 128
 
 
 def engine() -> Engine:
@@ -125,21 +127,38 @@ def engine() -> Engine:
     return _engine
 
 
+def host() -> Host:
+    """What code is made for: from the record in the cache if that holds, else from the engine."""
+    global _host
+    if _host is None:
+        with _lock:
+            if _host is None:
+                target = os.environ.get("RUSHLIGHT_CPU", "host")
+                _host = recall(target) if _engine is None else None
+                if _host is None:
+                    _host = engine().host
+                    if objects.supported() and cache.directory() is not None:
+                        remember(target, _host, engine().create_machine(plain=True).emit_object(optimise(QUESTIONS_IR)))
+    return _host
+
+
 @contextlib.contextmanager
-def target(name: str) -> Iterator[Engine]:
+def target(name: str) -> Iterator[Host]:
     """Make code for another processor of `TARGETS` inside: for tests. What was linked before stays as it is."""
-    global _engine
-    before, _engine = engine(), Engine(name)
+    global _engine, _host
+    before = _engine, _host
+    _engine = Engine(name)
+    _host = _engine.host
     try:
-        yield _engine
+        yield _host
     finally:
-        _engine = before
+        _engine, _host = before
 
 
 def machine() -> tuple[str, ...]:
     """Everything but the text that machine code depends on: processor, features, compiler and system."""
-    host = engine()
-    return host.cpu, host.flags, host.version, host.triple, OPTIONS
+    here = host()
+    return here.cpu, here.flags, here.version, here.triple, OPTIONS
 
 
 def available() -> bool:
@@ -148,7 +167,7 @@ def available() -> bool:
     if os.environ.get("RUSHLIGHT_JIT") == "0" or _refused:
         return False
     try:
-        engine()
+        host()
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         _refused = True
         warnings.warn(f"no machine code can be made here, compiled graphs run by their ops: {type(error).__name__}: {error}",
@@ -159,6 +178,9 @@ def available() -> bool:
 
 @functools.cache
 def symbol_address(name: str) -> int | None:
+    """Where a function of the fixed list, or of ours, is in this process."""
+    if name not in SYMBOLS:
+        return HOST.get(name)
     for library in (None, "libm.so.6", "libc.so.6"):
         try:
             return ctypes.cast(getattr(ctypes.CDLL(library), name), ctypes.c_void_p).value
@@ -170,11 +192,11 @@ def symbol_address(name: str) -> int | None:
 class Library:
     """Linked machine code; `address(name)` is valid while this object lives."""
 
-    def __init__(self, tracker: Any, exports: tuple[str, ...], text: str):
-        self._tracker, self.exports, self.text = tracker, exports, text
+    def __init__(self, code: Any, exports: tuple[str, ...], text: str):
+        self._code, self.exports, self.text = code, exports, text
 
     def address(self, name: str) -> int:
-        return self._tracker[name]
+        return self._code[name]
 
     def function(self, name: str, result: Any, *arguments: Any) -> Any:
         """A ctypes function that releases the GIL; it keeps the library alive."""
@@ -206,43 +228,83 @@ def lint(text: str) -> None:
 
 def optimise(text: str) -> Any:
     """Parse, verify and run the pass pipeline; returns llvmlite's module."""
-    host = engine()
-    header = f'target datalayout = "{host.layout}"\ntarget triple = "{host.triple}"\n'
+    made = engine()
+    header = f'target datalayout = "{made.layout}"\ntarget triple = "{made.triple}"\n'
     try:
-        module = host.binding.parse_assembly(header + text)
+        module = made.binding.parse_assembly(header + text)
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"LLVM refused generated IR: {error}") from None
     with _lock:
-        host.passes.run(module, host.builder)
+        made.passes.run(module, made.builder)
     for name in re.findall(r'^define [^@\n]*@([\w.]+)\([^\n]*"seldom"', text, re.M):
         module.get_function(name).add_function_attribute("optnone")  # not before: the passes would say on stderr that they skip it
     return module
 
 
-def link(text: str, exports: tuple[str, ...], check: bool = True) -> Library:
+def link(text: str, exports: tuple[str, ...]) -> Library:
     """Compile IR text, or fetch its object from the disk cache, and load it."""
-    if check:
-        lint(text)
-    host = engine()
+    key = cache.key(text, *machine())
+    image = cache.load(key)
+    code = loaded(key, image, exports, text) if image is not None else None
+    if image is None or code is None:
+        image = compiled(text)
+        cache.store(key, image)
+        code = loaded(key, image, exports, text)
+        if code is None:
+            raise CompileError("LLVM made an object that cannot be loaded")
+    cache.note(key, image)
+    return Library(code, exports, text)
+
+
+def compiled(text: str) -> bytes:
+    """The object of IR text."""
+    lint(text)
     with _lock:
-        key = cache.key(text, *machine())
-        image = cache.load(key)
-        if image is None:
-            image = host.machine.emit_object(optimise(text))
-            cache.store(key, image)
-        cache.note(key, image)
-        builder = host.binding.JITLibraryBuilder().add_object_img(image)
+        return working().machine.emit_object(optimise(text))
+
+
+def working() -> Engine:
+    """The engine, where it is what `host` says, which may come from the cache."""
+    try:
+        made = engine()
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        raise NotMade(f"llvmlite, which was there before, does not load: {type(error).__name__}: {error}") from error
+    if made.host != host():
+        raise NotMade(f"llvmlite is another one than the cache says: it makes code for {made.host}, not for {host()}")
+    return made
+
+
+def loaded(key: str, image: bytes, exports: tuple[str, ...], text: str) -> Any:
+    """An object in memory, its addresses by name; None where it is damaged, which is said."""
+    try:
+        try:
+            code = objects.load(image, symbol_address)
+        except objects.Unknown:
+            return linked_by_llvm(image, exports, text)
+        if all(name in code for name in exports):
+            return code
+        raise objects.Damaged("a function is missing")
+    except (objects.Damaged, RuntimeError) as error:
+        warnings.warn(f"the object {key} is damaged ({error}); it is compiled again", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def linked_by_llvm(image: bytes, exports: tuple[str, ...], text: str) -> Any:
+    """An object that objects.py leaves to LLVM's own linker."""
+    with _lock:
+        made = working()
+        builder = made.binding.JITLibraryBuilder().add_object_img(image)
         for name in exports:
             builder.export_symbol(name)
         for name in sorted(needed_symbols(text)):
-            address = HOST.get(name) or symbol_address(name)
+            address = symbol_address(name)
             if address is not None:
                 builder.import_symbol(name, address)
-        jit = host.jit()
+        jit = made.jit()
         tracker = builder.link(jit, f"rushlight{next(_serial)}")
         tracker.jit = jit  # which goes with its last library, after it
-    return Library(tracker, exports, text)
+    return tracker
 
 
 IMPLIED = {"memcpy", "memset", "memmove"}  # LLVM makes calls of these by itself
@@ -250,9 +312,9 @@ IMPLIED = {"memcpy", "memset", "memmove"}  # LLVM makes calls of these by itself
 
 def needed_symbols(text: str) -> set[str]:
     names = {name for name in re.findall(r"^declare [^@]*@([\w.$]+)\(", text, re.M) if not name.startswith("llvm.")}
-    if "fma" not in engine().features and "llvm.fma" in text:
+    if "fma" not in host().features and "llvm.fma" in text:
         names |= {"fma", "fmaf"}
-    if "sse4.1" not in engine().features:
+    if "sse4.1" not in host().features:
         names |= {name + suffix for name in ("floor", "ceil", "trunc", "rint", "nearbyint", "roundeven")
                   for suffix in ("", "f")}
     return names | IMPLIED | ({"fmod", "fmodf"} if "frem" in text else set())

@@ -15,7 +15,7 @@ TANH_FIRST = 123 << 23  # the bits of 1/16
 
 def looks_up(type: Type) -> bool:
     """Whether vectors of this type can pick numbers from a table of 16 or 32 by one instruction."""
-    return type == ("float", 16) and llvm.engine().vector_bits == 512
+    return type == ("float", 16) and llvm.host().vector_bits == 512
 
 
 def looked_up(index: Value, table: list[float]) -> Value:

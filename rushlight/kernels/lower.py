@@ -574,7 +574,7 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     while True:
         try:
             return lowered_with(module, list(example_inputs), Sizes(fixed))
-        except llvm.TooLarge as reason:
+        except llvm.NotMade as reason:
             if "kernels" in LOGS:
                 log.warning("not native: %s", reason)
             return module.forward

@@ -18,7 +18,7 @@ from .runtime import Step
 
 def usable() -> bool:
     """True if this processor multiplies pairs of bfloat16."""
-    return llvm.available() and "avx512bf16" in llvm.engine().features and llvm.engine().vector_bits == 512
+    return llvm.available() and "avx512bf16" in llvm.host().features and llvm.host().vector_bits == 512
 
 
 class PairProduct(Product):

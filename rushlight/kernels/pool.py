@@ -209,7 +209,7 @@ define ptr @parallel_address() nounwind {{
 
 def pool_ir() -> str:
     """The pool's text for this processor."""
-    x86 = llvm.engine().triple.startswith(("x86_64", "i686"))
+    x86 = llvm.host().triple.startswith(("x86_64", "i686"))
     return POOL_IR.replace("PAUSE", 'call void asm sideeffect "pause", ""()' if x86 else "fence seq_cst")
 
 

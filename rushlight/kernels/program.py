@@ -117,7 +117,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     """
     # A program never hands out its inputs: what is one is copied.
     outputs = [Point(f"cast_{a.dtype}", (a,), a.shape, a.dtype) if isinstance(a, Source) else a for a in outputs]
-    outputs = simplify.turned(simplify.flattened(outputs), llvm.engine().vector_bits // 32)
+    outputs = simplify.turned(simplify.flattened(outputs), llvm.host().vector_bits // 32)
     planner = fuse.plan(outputs)
     targets = {outputs[i]: name for i, name in (updates or {}).items()}
     wanted = dict(targets)
@@ -137,7 +137,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             buffers.setdefault(array, next(fresh))
             last_use.setdefault(array, when[number])
     module, steps, kernels, scratch = Module(), [], [], []
-    bits = llvm.engine().vector_bits
+    bits = llvm.host().vector_bits
     writing = len(turns)  # the first group that writes into an input
     begins = 0
     mine: dict[int, list[Array]] = {}

@@ -195,7 +195,7 @@ def to_half(value: Value) -> Value:
 
 def converts_half() -> bool:
     """Whether the target has instructions between float16 and float32; what LLVM calls otherwise is in no C library of ours."""
-    host = llvm.engine()
+    host = llvm.host()
     return not host.triple.startswith("x86") or "f16c" in host.features
 
 

@@ -6,14 +6,13 @@ arguments: see standalone_sizes.py.  Read `standalone` first.
 """
 
 import hashlib
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..graph.node import target_name
-from . import llvm
+from . import llvm, objects
 from .arrays import Array, Source
 from .ir import Function, Type, Value
 from .lower import Lowering, buffers_used
@@ -96,7 +95,7 @@ class Object:
             if value.name in self.internal or value.name in self.weights:
                 value.linkage = "internal"
         image = llvm.engine().machine.emit_object(self.whole)
-        strange = undefined(image) - CALLED
+        strange = objects.undefined(image) - CALLED
         if strange:
             raise Unsupported(f"the function {sorted(strange)[0]} of the C library")
         return image
@@ -204,23 +203,3 @@ def write_steps(f: Function, whole: Object, plan: Plan, pointers: Sequence[Value
         f.ret(f.load(i64, address["fault"], 8).differs(0).select(f.i64(-2), f.i64(0)))
     else:
         f.ret(f.i64(0))
-
-
-def undefined(image: bytes) -> set[str]:
-    """The symbols that an ELF64 object needs from elsewhere; of another format nothing is known, and nothing said."""
-    if image[:5] != b"\x7fELF\x02":
-        return set()
-    table, = struct.unpack_from("<Q", image, 40)
-    size, count = struct.unpack_from("<HH", image, 58)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", image, table + at * size) for at in range(count)]
-    found = set()
-    for section in sections:
-        if section[1] != 2:  # SHT_SYMTAB
-            continue
-        names = sections[section[6]]
-        for start in range(section[4], section[4] + section[5], 24):
-            name, _, _, index = struct.unpack_from("<IBBH", image, start)
-            if index == 0 and name:
-                at = names[4] + name
-                found.add(image[at:image.index(b"\0", at)].decode())
-    return found

@@ -50,7 +50,7 @@ def best(array: External, sources: list[Source], first: Shape, registers: int, e
     numbers = [*first[:4], *sources[0].strides, *sources[1].strides]
     if not all(type(n) is int for n in numbers) or math.prod(first[:4]) < WORTH:
         return first
-    host = llvm.engine()
+    host = llvm.host()
     name = cache.key("tiles 1", host.cpu, host.flags, host.version, array.dtype, str(Threads.count), repr(first), repr(numbers))
     found = _known.get(name) or remembered(name, first, sources)
     if found is None:

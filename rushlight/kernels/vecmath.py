@@ -104,7 +104,7 @@ def power_of_two(i: Value, kind: str) -> Value:
 def scaled(value: Value, n: Value, i: Value) -> Value:
     """value * 2**n, rounded once also where that is denormal, infinite where it is too large; i is n as an integer."""
     kind, lanes = value.type.element, value.type.lanes
-    if lanes * value.type.bits == 512 and llvm.engine().vector_bits == 512:
+    if lanes * value.type.bits == 512 and llvm.host().vector_bits == 512:
         suffix, mask = ("ps", "i16 -1") if kind == "float" else ("pd", "i8 -1")
         symbol = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
         function = value.function

@@ -9,7 +9,8 @@ import pytest
 
 import rushlight as torch
 from rushlight.kernels import llvm
-from rushlight.kernels.standalone import CALLED, undefined
+from rushlight.kernels.objects import undefined
+from rushlight.kernels.standalone import CALLED
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no machine code here")
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")

@@ -42,7 +42,7 @@ def test_the_verifier_runs():
 
 
 def test_without_a_jit_graphs_run_by_their_ops(module, monkeypatch):
-    monkeypatch.setattr(llvm, "engine", refuse)
+    monkeypatch.setattr(llvm, "host", refuse)
     monkeypatch.setattr(llvm, "_refused", False)
     gm = module(lambda g, x: g.call_function(torch.exp, (x,)), 1)
     x = torch.ones(3)
