@@ -25,7 +25,8 @@ from ..core.modes import slow
 from ..ops import overriding
 from .config import config, counters
 from .hot import Hot
-from .policy import LOGS, Early, Policy, TorchDynamoException, Unsupported, log, sizes_now
+from .logs import LOGS, log
+from .policy import Early, Policy, TorchDynamoException, Unsupported, sizes_now
 from .trial import Trial
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..kernels import lower, tune
 from ..kernels.runtime import Misfit
-from .policy import LOGS, PLACED, log
+from .logs import LOGS, log
 
 SHAPES = 16  # programs of one graph; what has more shapes runs by its ops
 WATCHED = 256  # sets of shapes whose time by ops is kept
@@ -86,4 +86,4 @@ def compile_native(module: Any, examples: list, make: Callable | None = None) ->
     return run
 
 
-PLACED += [compile_native, compile_tuned]
+PLACED = (compile_native, compile_tuned)  # the backends that go by which inputs share memory when they compile

@@ -4,8 +4,6 @@ One `Policy` serves one translation of one point of a compiled function.
 """
 
 import linecache
-import logging
-import os
 import sys
 from typing import Any
 
@@ -15,6 +13,8 @@ from ..capture.sources import find_value
 from ..core.generator import default_generator
 from ..tensor import Parameter, Tensor
 from .config import config, counters
+from .logs import LOGS, log
+from .native import PLACED
 from .sharing import graph_key
 
 UNROLLED = 128  # nodes of a graph from which compiling one for each length of a loop costs more than it gives
@@ -393,8 +393,3 @@ def explain_break(signal: Any) -> str:
 def source_line(filename: str, line: int) -> str:
 
     return linecache.getline(filename, line).strip()
-
-
-log = logging.getLogger("rushlight.compile")
-PLACED: list[Any] = []  # the backends that go by which inputs share memory when they compile (native.py)
-LOGS = frozenset(filter(None, os.environ.get("RUSHLIGHT_LOGS", "").replace(" ", "").split(",")))

@@ -28,7 +28,8 @@ REFUSED = frozenset(
     "apply_ map_ numpy tolist item from_numpy frombuffer from_dlpack from_file asarray as_subclass new save load manual_seed seed "
     "set_rng_state get_rng_state initial_seed __reduce__ __reduce_ex__ __setstate__ __init__ __new__ __dlpack__ __array__ storage_offset "
     "module_load to_dlpack UntypedStorage TypedStorage is_storage type get_device".split())
-PLACES: dict[str, dict[str, Any]] = {}
+SPACES = {"torch": ops.TORCH, "nn": ops.FUNCTIONAL, "linalg": ops.LINALG, "special": ops.SPECIAL, "fft": ops.FFT}
+PLACES: dict[str, dict[str, Any]] = {}  # all of them, once all families of ops are loaded
 NAMES: dict[int, str] = {}
 # What differentiates the graph that it is a node of: with gradients off such a graph does not run.
 DERIVATIVES = frozenset((gradients, recorded.gradients, recorded.leaf_gradients, variable, gradients_of))
@@ -41,6 +42,15 @@ def get_attribute(value: Any, name: str) -> Any:
     return getattr(value, name)
 
 
+FIXED: dict[str, dict[str, Any]] = {
+    "operator": {name: getattr(operator, name) for name in OPERATORS},
+    "math": {name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "prod", "trunc")},
+    "python": {"int": int, "float": float, "bool": bool, "abs": abs, "min": min, "max": max, "getattr": get_attribute, "round": round, "sum": sum},
+    "rnn": {**{function.__name__: function for function in FUNCTIONS.values()}, **PACKING},
+    "derivative": {"variable": variable, "gradients_of": gradients_of, "gradients": recorded.gradients, "leaf_gradients": recorded.leaf_gradients},
+    "control": {"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode, "check_true": check_true, "gradients": gradients, "size_of": size_of}}
+
+
 def tables() -> dict[str, dict[str, Any]]:
     """Place -> name -> function."""
     if not PLACES:
@@ -48,16 +58,8 @@ def tables() -> dict[str, dict[str, Any]]:
         methods = {}
         for kind in reversed(Tensor.__mro__[:-1]):
             methods.update({name: value for name, value in vars(kind).items() if callable(value) and not name.startswith("_")})
-        PLACES.update(
-            torch=public(ops.TORCH), nn=public({name: value for name, value in ops.FUNCTIONAL.items() if not name.startswith("_")}), linalg=public(ops.LINALG), special=public(ops.SPECIAL),
-            fft=public(ops.FFT), Tensor=public(methods),
-            op=public({name: record.function for name, record in REGISTRY.items()}),
-            operator={name: getattr(operator, name) for name in OPERATORS},
-            math={name: getattr(math, name) for name in ("ceil", "floor", "sqrt", "prod", "trunc")},
-            python={"int": int, "float": float, "bool": bool, "abs": abs, "min": min, "max": max, "getattr": get_attribute, "round": round, "sum": sum},
-            rnn={**{function.__name__: function for function in FUNCTIONS.values()}, **PACKING},
-            derivative={"variable": variable, "gradients_of": gradients_of, "gradients": recorded.gradients, "leaf_gradients": recorded.leaf_gradients},
-            control={"cond": cond, "while_loop": while_loop, "switch_mode": switch_mode, "check_true": check_true, "gradients": gradients, "size_of": size_of})
+        PLACES.update({place: public({name: value for name, value in names.items() if place != "nn" or not name.startswith("_")}) for place, names in SPACES.items()},
+                      Tensor=public(methods), op=public({name: record.function for name, record in REGISTRY.items()}), **FIXED)
         for place, table in PLACES.items():
             for name, function in table.items():
                 NAMES.setdefault(id(function), f"{place}.{name}")
@@ -90,9 +92,28 @@ def find(name: Any) -> Callable | None:
     if type(name) is not str:
         return None
     place, _, plain = name.partition(".")
-    return tables().get(place, {}).get(plain)
+    if place in FIXED or PLACES:
+        return (PLACES or FIXED).get(place, {}).get(plain)
+    if place == "Tensor":
+        return public({plain: method(plain)}).get(plain)
+    names = REGISTRY if place == "op" else SPACES.get(place, {})
+    if plain not in names or place == "nn" and plain.startswith("_"):
+        return None
+    return public({plain: names[plain].function if place == "op" else names[plain]}).get(plain)
+
+
+def method(name: str) -> Any:
+    """A public method of tensors, whose family is loaded if need be; None where there is none."""
+    for kind in Tensor.__mro__[:-1]:
+        value = vars(kind).get(name)
+        if isinstance(value, late.LateMethod):
+            late.load(value.module)
+            value = vars(kind)[name]
+        if callable(value) and not name.startswith("_"):
+            return value
+    return None
 
 
 def find_method(name: Any) -> bool:
     """Whether programs may call the tensor method of this name."""
-    return type(name) is str and name in tables()["Tensor"]
+    return type(name) is str and find(f"Tensor.{name}") is not None

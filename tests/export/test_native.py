@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.export import FormatError
-from rushlight.kernels import llvm
+from rushlight.kernels import llvm, objects
 from tests.export.test_archive import fuzz
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no machine code here")
@@ -40,7 +40,7 @@ def saved(aot=True):
 COUNTED = """
 import sys, rushlight as torch
 program = torch.export.load(sys.argv[1], native=sys.argv[2] == "native")
-from rushlight.kernels import llvm
+from rushlight.kernels import llvm, objects
 optimise, texts = llvm.optimise, []
 llvm.optimise = lambda text: texts.append(text) or optimise(text)
 for rows in map(int, sys.argv[3:]):
@@ -64,6 +64,20 @@ def test_the_first_call_compiles_nothing(tmp_path):
     assert int(program.state["calls"]) == 1  # saving ran it on copies
     assert run(path, "native", 4, 1, 4) == [["0", f"{want} {calls} False"] for calls in (1, 2, 3)]
     assert run(path, "plain", 4) == [["0", f"{want} 1 True"]]
+
+
+@pytest.mark.skipif(not objects.supported(), reason="LLVM links here")
+def test_a_process_that_knows_its_host_needs_no_llvm_no_capture_and_no_layers(tmp_path):
+    """The record of the host is in the cache, the code in the file."""
+    program, data = saved()
+    path = tmp_path / "net.pt2"
+    path.write_bytes(data)
+    code = ("import sys, rushlight as torch; program = torch.export.load(sys.argv[1], native=True); program(torch.ones(4, 64))\n"
+            "assert program.native.lowered is not None\n"
+            "print([name for name in sys.modules if name in ('llvmlite', 'rushlight.nn', 'rushlight.capture.tensors', 'rushlight.compile.api')])")
+    environment = {name: value for name, value in os.environ.items() if name != "RUSHLIGHT_CACHE"} | {"RUSHLIGHT_CACHE_DIR": str(tmp_path / "kept")}
+    lines = [subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, cwd=ROOT, env=environment, check=True).stdout for _ in range(2)]
+    assert lines == ["['llvmlite']\n", "[]\n"]
 
 
 def test_code_for_another_machine_is_compiled_here(tmp_path):
@@ -163,7 +177,7 @@ def test_mutated_archives():
 MANY = """
 import sys, rushlight as torch
 program = torch.export.load(sys.argv[1], native=True)
-from rushlight.kernels import llvm
+from rushlight.kernels import llvm, objects
 optimise, texts = llvm.optimise, []
 llvm.optimise = lambda text: texts.append(text) or optimise(text)
 out = program(torch.ones(2, 4))
