@@ -10,7 +10,7 @@ from .core.collector import Waits
 with Waits(stays=True):
     from . import autograd, ops
     from .autograd.graph import is_anomaly_check_nan_enabled, is_anomaly_enabled
-    from .core import dtypes, modes, parallel
+    from .core import absent, dtypes, modes, parallel
     from .core.devices import device
     from .core.dtypes import (bfloat16, bool, cdouble, cfloat, complex64, complex128, double, dtype, finfo, float, float16, float32, float64,
                               half, iinfo, int, int8, int16, int32, int64, long, short, uint8, uint16, uint32, uint64)
@@ -77,8 +77,8 @@ def __getattr__(name):
         return imported(name)
     if name == "__all__":  # `import *`: what is loaded, and the ops that are not yet
         return [name for name in {**globals(), **ops.TORCH} if not name.startswith("_") and name not in OWN]
-    # AttributeError is what `hasattr` and other probes expect
-    raise AttributeError(f"module 'rushlight' has no attribute '{name}'{hint(name)}", name=name, obj=None)
+    absent.refuse("rushlight", name)
+    raise absent.NoSuchName("rushlight", name, lambda: [] if name.startswith("__") else [*globals(), *ops.TORCH.names(), *NAMES, *MODULES])
 
 
 def imported(module):
@@ -87,19 +87,7 @@ def imported(module):
         return importlib.import_module("." + module, __name__)
 
 
-def hint(name):
-    """Why a name that PyTorch has is not here, or the name that was meant."""
-    if name.startswith("__"):
-        return ""  # probes of Python's own
-    absent = imported("core.absent").absence("rushlight", name)
-    if absent:
-        return absent
-    import difflib
-    close = difflib.get_close_matches(name, [*globals(), *ops.TORCH.names(), *NAMES, *MODULES], 1)
-    return f". Did you mean: '{close[0]}'?" if close else ""
-
-
-OWN = {"MODULES", "NAMES", "OWN", "Waits", "generate", "hint", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
+OWN = {"MODULES", "NAMES", "OWN", "Waits", "absent", "generate", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
 
 
 def __dir__():

@@ -3,7 +3,7 @@
 Split when a name was not found, not before. A name that gets built leaves this list; a test compares it with both sides.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 NAMES = {
@@ -81,6 +81,22 @@ def absence(module: str, name: str) -> str:
     if name in NAMES.get(module, "").split() or module == "rushlight" and name in WHY:
         return f": PyTorch has this name, Rushlight has not ({WHY.get(name, 'it is not built')})"
     return ""
+
+
+class NoSuchName(AttributeError):
+    """A module has no such name. Which one was meant is looked for when the message is read: `hasattr` and `from x import y` only ask."""
+
+    def __init__(self, module: str, name: str, names: Callable[[], Iterable[str]]):
+        super().__init__(f"module '{module}' has no attribute '{name}'", name=name, obj=None)
+        self.names = names
+
+    def __str__(self) -> str:
+        import difflib
+        near = difflib.get_close_matches(self.name, self.names(), 1)
+        return self.args[0] + (f". Did you mean: '{near[0]}'?" if near else "")
+
+    def __reduce__(self) -> tuple:
+        return AttributeError, (str(self),)
 
 
 def refuse(module: str, name: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.promotion import number_dtype, promote_types
 from ..tensor import Parameter, Tensor, new, tick, wrap
-from .generate import materialise
+from .generate import make_classes
 from .pointwise import _add, _div, mul
 from .record import composite, pointwise
 
@@ -73,8 +73,7 @@ def chosen(condition, input, other):
     result._node = result._grad = result._meta = result._shape = None
     if recording and grad_enabled():
         op = _where.op_record
-        if op.classes is None:
-            materialise(op)
+        make_classes(op)
         node = op.classes[0]()
         node.condition, node.edges, node.rare = condition, tuple(edges), None
         node.fix = None if shapes[0] == shapes[1] == shapes[2] else tuple(shapes)

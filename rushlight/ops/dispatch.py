@@ -17,7 +17,7 @@ from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
 from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
 from . import overriding
-from .generate import NAMES, materialise
+from .generate import NAMES, make_classes
 from .rebase import copy_slices, view_node
 
 NUMBERS = (int, float, complex, bool, numbers.Number, np.generic)
@@ -252,8 +252,7 @@ def record(op, bound, tensors, compute, several=False):
     needy = [name for name in differentiable if needs_grad(bound[name])]
     if not needy:
         return
-    if op.classes is None:
-        materialise(op)
+    make_classes(op)
     node = new(op.classes[1])
     node.rare, node.compute = None, compute
     if "fix" in op.classes[0].__slots__:

@@ -67,10 +67,7 @@ def __getattr__(name):
     if name == "__all__":  # `import *`
         return __dir__()
     absent.refuse("rushlight.nn.functional", name)
-    import difflib
-    near = difflib.get_close_matches(name, FUNCTIONAL, 1)
-    hint = f". Did you mean: '{near[0]}'?" if near else ""
-    raise AttributeError(f"module 'rushlight.nn.functional' has no attribute '{name}'{hint}")
+    raise absent.NoSuchName("rushlight.nn.functional", name, lambda: FUNCTIONAL)
 
 
 def __dir__():

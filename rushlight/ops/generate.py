@@ -15,6 +15,7 @@ from ..autograd.node import Freed, Node
 from ..core import dtypes, modes
 from ..core.clock import TIMES
 from ..core.errors import type_name
+from ..core.outline import outline
 from ..tensor import Parameter, Tensor, asarray, ndarray, new
 
 NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "Tensor": Tensor, "Parameter": Parameter, "new": new,
@@ -31,7 +32,19 @@ PLAIN = "(type({0}) is Tensor or type({0}) is Parameter)"
 
 
 def first_call(*args, _op=None, **kwargs):
+    if outline.enough and not kwargs and len(args) <= len(_op.positional) and for_outline(args):
+        rest = _op.params[len(args):]
+        if _op.defaults.keys() >= set(rest):
+            return general(_op, (*args, *[_op.defaults[name] for name in rest]))
     return materialise(_op)(*args, **kwargs)
+
+
+def for_outline(args):
+    """Whether a call that only asks for an outline is served by `general`: it comes once, and compiling takes longer than the call."""
+    return not [arg for arg in args if isinstance(arg, (list, tuple)) or isinstance(arg, Tensor) and (arg._requires_grad or arg._array.size >= NAMES["LARGE"])]
+
+
+NAMES.update(outline=outline, for_outline=for_outline)
 
 
 def stub(op):
@@ -46,15 +59,9 @@ def stub(op):
 def materialise(op):
     """Compile the op's real function into its stub."""
     function = op.function
-    if op.classes is None:
-        text = source(op)
-        scope = define(op.name, text)
-        for name in ("apply", "propagate"):  # rules see kernels under the ops' names
-            if name in scope:
-                scope[name] = types.FunctionType(scope[name].__code__, op.rule_names)
-        real = scope[op.name]
-        op.classes = node_classes(op, scope)
-        NAMES[f"{op.name}__node"], NAMES[f"{op.name}__general"] = op.classes
+    make_classes(op)
+    if function.__code__ is first_call.__code__:
+        real = define(op.name, function_source(op))[op.name]
         function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
         function.__code__ = real.__code__
     return function
@@ -63,7 +70,28 @@ def materialise(op):
 NAMES["materialise"] = materialise
 
 
+def make_classes(op):
+    """Make the op's node classes, if they are not made yet."""
+    if op.classes is None:
+        made = node_classes(op)
+        NAMES[f"{op.name}__node"], NAMES[f"{op.name}__general"] = made
+        op.classes = made
+
+
+def stub_rules(op):
+    """`apply` and `propagate` of a node class until a backward pass comes to one of its nodes: most programs only predict."""
+    def real(node, name):
+        scope = define(f"{op.name} (backward)", rules_source(op))
+        for rule in scope.values():  # which sees kernels under the ops' names
+            setattr(op.classes[0], rule.__name__, types.FunctionType(rule.__code__, op.rule_names))
+        return getattr(node, name)
+
+    return {"apply": lambda node, *args: real(node, "apply")(*args), "propagate": lambda node, *args: real(node, "propagate")(*args)}
+
+
 def first_operator_call(*args, _op=None, _self=None):
+    if outline.enough and len(args) == len(_op.tensors) and for_outline(args):
+        return general_operator(_op, args)
     return materialise_operator(_op, _self[0])(*args)
 
 
@@ -179,7 +207,7 @@ def stub_operator(op):
 
 
 def materialise_operator(op, function):
-    materialise(op)
+    make_classes(op)
     text = "\n".join(function_lines(op, False)).replace("    return general(", "    return general_operator(").replace(
         f"def {op.name}(", f"def {op.name}__operator(", 1) + "\n"
     real = define(f"{op.name} (operator)", text)[f"{op.name}__operator"]
@@ -208,7 +236,7 @@ def saved_fields(op):
     return fields
 
 
-def node_classes(op, scope):
+def node_classes(op):
     """The node class for the straight-line path and the one for half, complex and mixed dtypes; one name for both."""
     if not op.grad:
         return None, None
@@ -216,8 +244,8 @@ def node_classes(op, scope):
     slots = [*saved, *(["guard"] if "out" in saved else []), *(["fix"] if has_fix(op) else [])]
     common = {"op": op, "saved": tuple(saved), "_outputs": op.outputs, "label": LABELS.get(op.node_name), "saves_out": "out" in saved,
               "private_out": op.private_out, "__module__": "rushlight.autograd"}
-    fast = type(op.node_name, (GraphNode,), {"__slots__": slots, "apply": scope.get("apply", GraphNode.apply_general),
-                                          "propagate": scope.get("propagate", Node.propagate), **common})
+    rules = stub_rules(op) if has_rules(op) else {"apply": GraphNode.apply_general}
+    fast = type(op.node_name, (GraphNode,), {"__slots__": slots, **rules, **common})
     general = type(op.node_name, (fast,), {"__slots__": ("metas", "compute"), "apply": GraphNode.apply_general,
                                        "propagate": Node.propagate, **common})
     return fast, general
@@ -230,12 +258,22 @@ def has_fix(op):
     return op.family == "pointwise" and len(op.tensors) > 1
 
 
+def has_rules(op):
+    """Whether the node's methods are generated."""
+    return op.grad and not op.lists and op.outputs == 1
+
+
 def source(op):
-    """The generated Python of an op: its function and, where the op has rules, the node's `apply`."""
-    lines = function_lines(op)
-    if op.grad and not op.lists and op.outputs == 1:
-        lines += ["", *apply_lines(op, False), "", *apply_lines(op, True)]
-    return "\n".join(lines) + "\n"
+    """The generated Python of an op: its function and, where the op has rules, the node's `apply` and `propagate`."""
+    return function_source(op) + ("\n" + rules_source(op) if has_rules(op) else "")
+
+
+def function_source(op):
+    return "\n".join(function_lines(op)) + "\n"
+
+
+def rules_source(op):
+    return "\n".join([*apply_lines(op, False), "", *apply_lines(op, True)]) + "\n"
 
 
 def signature(op, out):

@@ -115,7 +115,6 @@ NAMES = {
         "least_squares": "pinverse",
         "linear": "bilinear",
         "lowrank": "lobpcg pca_lowrank svd_lowrank",
-        "margin_loss": "cosine_embedding_loss",
         "matrix_norms": "frobenius_norm nuclear_norm",
         "matrix_products": "cross kron matrix_exp matrix_power",
         "normalization": "batch_norm group_norm layer_norm rms_norm",
@@ -135,9 +134,9 @@ NAMES = {
         "sorting": "argsort kthvalue median mode msort nanmedian nanquantile quantile sort topk",
         "special": "digamma erf erf_ erfc erfc_ erfinv i0 i0_ igamma igammac lgamma logit logit_ mvlgamma polygamma sinc sinc_ xlogy xlogy_",
         "stft": "istft stft",
-        "torch_forms": "adaptive_max_pool1d binary_cross_entropy_with_logits convolution ctc_loss hinge_embedding_loss instance_norm kl_div "
-            "margin_ranking_loss max_pool1d_with_indices native_batch_norm native_dropout native_group_norm native_layer_norm poisson_nll_loss "
-            "triplet_margin_loss",
+        "torch_forms": "adaptive_max_pool1d binary_cross_entropy_with_logits convolution cosine_embedding_loss ctc_loss hinge_embedding_loss instance_norm "
+            "kl_div margin_ranking_loss max_pool1d_with_indices native_batch_norm native_dropout native_group_norm native_layer_norm "
+            "poisson_nll_loss triplet_margin_loss",
         "trigonometry": "acos acos_ acosh acosh_ arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan_ arctanh arctanh_ asin "
             "asin_ asinh asinh_ atan atan2 atan_ atanh atanh_ cos cos_ cosh cosh_ deg2rad deg2rad_ hypot rad2deg rad2deg_ sin sin_ sinh sinh_ tan "
             "tan_ tanh tanh_",

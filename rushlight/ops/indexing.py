@@ -12,7 +12,7 @@ from ..core.errors import type_name
 from ..core.promotion import checked_number
 from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick, wrap
 from .dispatch import check_overlap, check_written, inplace
-from .generate import materialise
+from .generate import make_classes
 from .record import composite, primitive
 from .runs import reduced, runs_of
 from .view import view_op
@@ -73,7 +73,7 @@ def unindex(input, shape, index):
 
 def node_of(kind):
     op = BY_LAST[kind].op_record
-    materialise(op)
+    make_classes(op)
     node = NODES[kind] = op.classes[0]
     return node
 
@@ -241,8 +241,7 @@ def picked(self, tensors):
     result = new(Tensor)
     result._array, result._dtype, result._grad, result._meta, result._shape = op.kernel(array, arrays), dtype, None, None, None
     if self._requires_grad and grad_enabled():
-        if op.classes is None:
-            materialise(op)
+        make_classes(op)
         node = op.classes[1]()
         node.edges = (self._node or self, *[None] * len(tensors))
         node.metas = [(array.shape, array.dtype), *[None] * len(tensors)]

@@ -10,7 +10,7 @@ from ..core.size import broadcast_shapes as shapes_of
 from ..core.size import wrap_dim
 from ..tensor import Parameter, Tensor, new, tick, wrap
 from .creation import empty
-from .generate import materialise
+from .generate import make_classes
 from .record import composite, primitive
 from .view import _slice, expand, reshape, select, unsqueeze
 
@@ -46,8 +46,7 @@ def join(function, tensors, dim):
     result = new(Tensor)
     result._array, result._dtype, result._grad, result._meta, result._shape = op.kernel(arrays, dim), dtype, None, None, None
     if recording and grad_enabled():
-        if op.classes is None:
-            materialise(op)
+        make_classes(op)
         node = op.classes[1]()
         node.edges = tuple([(tensor._node or tensor) if tensor._requires_grad else None for tensor in tensors])
         node.metas = [(array.shape, array.dtype) for array in arrays]

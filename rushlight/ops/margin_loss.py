@@ -243,7 +243,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 # Pairs and triplets.
 
 
-@composite("torch nn")
+@composite("nn")
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1.
 

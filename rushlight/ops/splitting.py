@@ -5,7 +5,7 @@ from ..core import modes
 from ..core.size import wrap_dim
 from ..tensor import OutputEdge, Parameter, Tensor, as_view, tick
 from .dispatch import node_outputs
-from .generate import materialise
+from .generate import make_classes
 from .record import composite, primitive
 from .view import _slice
 
@@ -28,8 +28,7 @@ def several(function, pieces, input, *values):
     name = VIEWS[op.name]
     tensors = [as_view(piece, input, dtype, name) for piece in pieces(array, *values)]
     if input._requires_grad and grad_enabled():
-        if op.classes is None:
-            materialise(op)
+        make_classes(op)
         node = op.classes[1]()
         node.edges, node.metas, node.compute = (input._node or input,), [(array.shape, array.dtype)], dtype
         node.input_shape, node.rare = array.shape, None

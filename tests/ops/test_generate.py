@@ -28,6 +28,29 @@ def test_a_reference_taken_before_the_first_call_becomes_the_real_function():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_backward_pass_is_compiled_when_one_comes():
+    code = ("import rushlight as torch, linecache; from rushlight.ops.record import REGISTRY; x = torch.ones(2, requires_grad=True)\n"
+            "y = x.tanh().sum(); assert '<rushlight op tanh>' in linecache.cache and '<rushlight op tanh (backward)>' not in linecache.cache\n"
+            "node = y.grad_fn.next_functions[0][0]; stub = type(node).propagate\n"
+            "y.backward(); assert '<rushlight op tanh (backward)>' in linecache.cache and type(node).propagate is not stub\n"
+            "expected = x.grad.clone(); x.grad = None; x.tanh().sum().backward(); assert torch.equal(x.grad, expected)\n"
+            "z = x.cos(); (first,) = torch.autograd.grad(z.sum(), x); assert torch.allclose(first, -x.detach().sin())")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_capture_of_small_tensors_compiles_no_function_of_an_op():
+    code = ("import rushlight as torch, linecache\n"
+            "f = lambda x, y: torch.tanh(torch.sin(x) * y - torch.exp(-x * x)).sum(-1)\n"
+            "x, y = torch.ones(3, 4), torch.ones(3, 4); got = torch.compile(f)(x, y)\n"
+            "assert not [name for name in linecache.cache if name.startswith('<rushlight op') and any(op in name for op in ('sin', 'tanh', 'exp', 'mul', 'sub', 'neg'))]\n"
+            "assert torch.allclose(got, f(x, y)) and '<rushlight op sin>' in linecache.cache\n"
+            "for wrong in (lambda x: torch.sin(x, 3), lambda x: x.__mul__(x, x), lambda x: torch.tan()):\n"
+            "    try: torch.compile(wrong)(x)\n"
+            "    except TypeError: continue\n"
+            "    raise AssertionError('no error')")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_signature_and_docstring_are_the_record_s():
     assert list(inspect.signature(torch.atan2).parameters) == ["input", "other"]
     assert "angle" in torch.atan2.__doc__

@@ -29,6 +29,11 @@ WAYS = {
     "a file of the package": "from rushlight import ops; assert ops.functional is torch.nn.functional and ops.dropout.__name__ == 'rushlight.ops.dropout'",
     "two threads": "import threading; out = []; ts = [threading.Thread(target=lambda: out.append(torch.ones(2, 2).svd())) for _ in range(8)]; "
                    "[t.start() for t in ts]; [t.join() for t in ts]; assert len(out) == 8",
+    "hasattr of a name that nobody has": "assert not hasattr(torch, 'stfft') and not hasattr(torch.nn.functional, 'grid') and not loaded('fourier')",
+    "nn": "assert torch.nn.Linear and not loaded('fourier')",
+    "an optimizer": "assert torch.optim.SGD and not any('muon' in name for name in sys.modules) and torch.optim.Muon and torch.optim.adam.Adam is torch.optim.Adam",
+    "all optimizers": "from rushlight.optim import *; assert SGD is torch.optim.SGD and 'AdamW' in dir(torch.optim) and not hasattr(torch.optim, 'Other')",
+    "a pickled error": "import pickle\ntry: torch.stfft\nexcept AttributeError as error: assert \"'stft'\" in str(pickle.loads(pickle.dumps(error)))",
     "a mistyped name": "import pytest\nwith pytest.raises(AttributeError, match=\"Did you mean: 'stft'\"): torch.stfft",
     "bfloat16": "assert 'ml_dtypes' not in sys.modules; import ml_dtypes, numpy; a = numpy.ones(2, ml_dtypes.bfloat16); "
                 "assert torch.from_numpy(a).dtype is torch.bfloat16 and torch.bfloat16.itemsize == 2",
@@ -38,6 +43,19 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_the_name_is_found(way):
     done = subprocess.run([sys.executable, "-c", START + WAYS[way]], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_export_finds_one_name_as_it_finds_all():
+    code = ("from rushlight.export import targets; from rushlight.ops.index import NAMES; import rushlight\n"
+            "names = [f\"{'Tensor' if place == 'method' else place}.{name}\" for place, families in NAMES.items() for those in families.values() for name in those.split()]\n"
+            "names += [f'Tensor.{name}' for name in dir(rushlight.Tensor)] + [f'{place}.{name}' for place, those in targets.SPACES.items() for name, _ in those.present()]\n"
+            "names += [f'{place}.{name}' for place, those in targets.FIXED.items() for name in those] + ['', '.', 'torch', 'other.sin', 'torch.load', 'torch.no_such']\n"
+            "found = {name: targets.find(name) for name in names}\n"
+            "assert not targets.PLACES and sum(map(bool, found.values())) > 1500\n"
+            "whole = targets.tables()\n"
+            "assert not [name for name in names if whole.get(name.partition('.')[0], {}).get(name.partition('.')[2]) is not found[name]]")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
