@@ -92,7 +92,7 @@ class NoSuchName(AttributeError):
 
     def __str__(self) -> str:
         import difflib
-        near = difflib.get_close_matches(self.name, self.names(), 1)
+        near = difflib.get_close_matches(self.name or "", self.names(), 1)
         return self.args[0] + (f". Did you mean: '{near[0]}'?" if near else "")
 
     def __reduce__(self) -> tuple:
