@@ -4,7 +4,7 @@ import itertools
 import math
 from typing import Any
 
-from .arrays import Array, Source, contiguous
+from .arrays import Array, Source, contiguous, strided
 from .conv import Parameters, padded_size, result_size
 from .make import Maker, Unsupported
 from .rules import RULES, copied, rule
@@ -38,6 +38,8 @@ def apply(make: Maker, input: Array, weight: Array, p: Parameters) -> Array:
     check(input, weight)
     if input.shape[1] != weight.shape[1] * p.groups or weight.shape[0] % p.groups:
         raise Unsupported("channels do not fit the weight")
+    taps, p = used_taps(input.shape[2:], weight.shape[2:], p)
+    weight = only_taps(make, weight, taps)
     input, p = thinned(make, input, weight.shape[2:], p)
     size = result_size(input.shape[2:], weight.shape[2:], p)
     if min(size) < 1 or min(p.before + p.after) < 0:
@@ -48,6 +50,29 @@ def apply(make: Maker, input: Array, weight: Array, p: Parameters) -> Array:
     if input.shape[1] == math.prod(weight.shape[1:]) == 1 and size == input.shape[2:]:
         return make.point("mul", input, make.reshape(weight, (1, *weight.shape[:1], *(1,) * len(size))))
     return make.external("convolution", [input, dense(make, weight)], (input.shape[0], weight.shape[0], *size), input.dtype, tuple(p))
+
+
+def used_taps(size: tuple[int, ...], kernel: tuple[int, ...], p: Parameters) -> tuple[list[range], Parameters]:
+    """The taps of each dim that meet more than padding (a 3x3 kernel over a picture of one point has one), and what they need."""
+    taps, before, after = [], [], []
+    for n, k, s, d, b, a, spread in zip(size, kernel, p.stride, p.dilation, p.before, p.after, p.spread):
+        reach = (n - 1) * spread
+        last = (reach + b + a - (k - 1) * d) // s  # number of the last point of the result
+        first, end = 0, k
+        while first < end - 1 and d <= b and last * s < b:
+            first, b = first + 1, b - d
+        while end - 1 > first and d <= a and (end - 1 - first) * d - b > reach:
+            end, a = end - 1, a - d
+        taps.append(range(first, end))
+        before.append(b)
+        after.append(a)
+    return taps, p._replace(before=tuple(before), after=tuple(after))
+
+
+def only_taps(make: Maker, weight: Array, taps: list[range]) -> Array:
+    for d, some in enumerate(taps, 2):
+        weight = make.slice(weight, d, some.start, some.stop, 1) if len(some) < weight.shape[d] else weight
+    return weight
 
 
 def one_window(input: tuple[int, ...], weight: tuple[int, ...], result: tuple[int, ...], p: Parameters) -> bool:
@@ -108,6 +133,8 @@ def swapped(make: Maker, weight: Array, groups: int) -> Array:
 
 def input_gradient(make: Maker, grad: Array, weight: Array, size: tuple[int, ...], p: Parameters) -> Array:
     """The input's gradient: a convolution of the gradient with the turned weight. `size` is spatial."""
+    taps, p = used_taps(tuple(map(int, size)), weight.shape[2:], p)
+    weight = only_taps(make, weight, taps)
     kernel = weight.shape[2:]
     if one_window((0, 0, *size), weight.shape, grad.shape[2:], p):
         check(grad, weight)
@@ -169,8 +196,9 @@ def by_phases(make: Maker, grad: Array, weight: Array, size: tuple[int, ...], p:
             after.append(max(0, tail))
         else:
             ones = (1,) * len(p.stride)
-            parts.append(apply(make, window, swapped(make, some, p.groups),
-                               Parameters(ones, tuple(between), tuple(before), tuple(after), ones, p.groups)))
+            part = apply(make, window, swapped(make, some, p.groups), Parameters(ones, tuple(between), tuple(before), tuple(after), ones, p.groups))
+            seen = strided(part)
+            parts.append(part if seen is None or same(seen.strides, contiguous(part.shape)) else copied(make, part))
             given.append(number)
     if not parts:
         raise Unsupported("a gradient without taps")
@@ -181,6 +209,10 @@ def weight_gradient(make: Maker, input: Array, grad: Array, weight_shape: tuple[
     check(input, grad)
     if padded_size(input.shape[2:], p) < tuple(d * (k - 1) + 1 for d, k in zip(p.dilation, weight_shape[2:])):
         raise Unsupported("a kernel larger than the input")
+    taps, p = used_taps(input.shape[2:], weight_shape[2:], p)
+    if any(len(some) < n for some, n in zip(taps, weight_shape[2:])):
+        part = weight_gradient(make, input, grad, (*weight_shape[:2], *map(len, taps)), p)
+        return make.pad(part, (0, 0, *[some.start for some in taps]), tuple(weight_shape))
     if one_window(input.shape, weight_shape, grad.shape[2:], p):
         rows = product(make, make.permute(make.reshape(grad, grad.shape[:2]), [1, 0]), make.reshape(input, (input.shape[0], -1)))
         return make.reshape(rows, weight_shape)

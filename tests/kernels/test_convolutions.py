@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rushlight.kernels import llvm
+from rushlight.kernels import llvm, work
 from rushlight.kernels.rules import RULES
 
 from .test_runtime import compiled, run_guarded, target  # noqa: F401 (a fixture)
@@ -38,6 +38,12 @@ SHAPES = {
     "grouped": (2, 12, (7, 8), 40, (3, 3), (1, 1), (1, 1), (1, 1), 2),
     "grouped, few outputs": (2, 12, (7, 8), 8, (3, 3), (2, 2), (1, 1), (1, 1), 4),
     "few outputs": (2, 8, (9, 10), 3, (5, 5), (1, 1), (2, 2), (1, 1), 1),
+    "3x3 over one point": (5, 9, (1, 1), 20, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "grouped over one point": (3, 8, (1, 1), 6, (3, 3), (1, 1), (1, 1), (1, 1), 2),
+    "3x3 strided over four points": (3, 8, (2, 2), 20, (3, 3), (2, 2), (1, 1), (1, 1), 1),
+    "5x5 over a row": (2, 5, (1, 6), 18, (5, 5), (1, 1), (2, 2), (1, 1), 1),
+    "padding beyond the kernel": (2, 3, (1, 2), 17, (3, 3), (1, 2), (3, 4), (1, 1), 1),
+    "dilated beyond the input": (2, 4, (3, 3), 16, (3, 3), (1, 1), (4, 4), (4, 4), 1),
     "1d": (3, 5, (40,), 20, (5,), (1,), (2,), (1,), 1),
     "1d strided": (2, 4, (41,), 18, (4,), (3,), (1,), (1,), 1),
     "3d": (2, 3, (5, 6, 7), 18, (3, 2, 3), (1, 1, 1), (1, 0, 1), (1, 1, 1), 1),
@@ -66,3 +72,10 @@ def test_convolutions_stay_in_their_buffers_and_are_right(case, dtype, target): 
         native = compiled(build, *arrays)
         for end in (True, False):
             np.testing.assert_allclose(run_guarded(native, arrays, end)[0], want.numpy(), rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def test_taps_that_meet_nothing_but_padding_are_left_out():
+    x, w = (RNG.normal(size=size).astype(np.float32) for size in ((4, 32, 1, 1), (48, 32, 3, 3)))
+    native = compiled(lambda m, x, w: RULES["_convolution"](m, x, w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1), x, w)
+    assert all(work.of_step(step).note.startswith("matmul") for step in native.stages.steps)
+    np.testing.assert_allclose(native.call(x, w)[0][:, :, 0, 0], x[:, :, 0, 0] @ w[:, :, 1, 1].T, rtol=1e-4, atol=1e-4)
