@@ -295,6 +295,8 @@ class Program:
         self.unread: dict[Any, list] = {}
         self.build()
         self.checks = Checks(lowering, [])
+        # Whether the graph switches on the recording of history itself, as a piece that leaves a `no_grad` block does.
+        self.records = any(node.op == "call_function" and target_name(node.target) == "set_mode" and node.args == ("grad", True) for node in self.graph.nodes)
         # Sizes that are symbols are numbers where Python's own code needs them.
         self.open = [node for node, value in lowering.constants.items() if node.op != "placeholder" and (is_open(value) or has_open(value))]
         self.sized = lowering.sizes.function(self.checks.symbols, [lowering.constants[node] for node in self.open]) if self.open else None
@@ -419,7 +421,7 @@ class Program:
     def run(self, *args: Any) -> Any:
         self.checks(args)
         tensors = [a for a in (*args, *self.lowering.constants.values()) if isinstance(a, Tensor)]
-        if modes.grad_enabled() and any(tensor._requires_grad for tensor in tensors):
+        if (self.records or modes.grad_enabled()) and any(tensor._requires_grad for tensor in tensors):
             return self.module.forward(*args)
         env: dict[Node, Any] = self.lowering.constants | dict(zip(self.placeholders, args))
         if self.sized is not None:

@@ -259,3 +259,20 @@ def test_long_loops_are_unrolled_for_lengths_that_come_back(lengths, graphs):
         torch.testing.assert_close(made(x, h), turns(x, h))
     assert len(made._rushlight_compiled.start.entries) == graphs or made._rushlight_compiled.start.skipped
     assert len(made._rushlight_compiled.graphs) == graphs
+
+
+def test_a_piece_that_leaves_no_grad_records_what_follows():
+    def f(y):
+        kept = y @ y * y
+        with torch.no_grad():
+            torch._dynamo.graph_break()
+        return kept * 2
+
+    with torch._dynamo.config.patch(break_in_loops=True):
+        compiled = torch.compile(f)
+        for _ in range(3):
+            leaf = torch.ones(3, requires_grad=True)
+            result = compiled(leaf)
+            assert result.requires_grad
+            result.sum().backward()
+            assert leaf.grad.tolist() == [18.0] * 3
