@@ -6,14 +6,14 @@ Written as those in `instructions.py`, and kept in the same table.
 from typing import Any
 
 from .instructions import SEND_POPS, op, popn, popped
-from .machine import NULL, RETURN, YIELD
+from .machine import NULL, RETURN, YIELD, Turns
 
 # -- loops and generators ------------------------------------------------------------------------------------------------
 
 
 @op("GET_ITER")
 def get_iter(m, f, i):
-    f.stack.append(m.iter(popped(m, f)))
+    f.stack.append(m.begin_loop(f, i, popped(m, f)))
 
 
 @op("GET_YIELD_FROM_ITER")
@@ -23,8 +23,9 @@ def get_yield_from_iter(m, f, i):
 
 @op("FOR_ITER")
 def for_iter(m, f, i):
+    iterator = m.value(f.stack[-1])
     try:
-        value = m.next(m.value(f.stack[-1]))
+        value = m.next_turn(f, i, iterator) if type(iterator) is Turns else m.next(iterator)
     except StopIteration:
         f.stack.pop()
         return i.target

@@ -123,7 +123,7 @@ def delete_fast(m, f, i):
 @op("MAKE_CELL")
 def make_cell(m, f, i):
     value = f.fast[i.value]
-    f.fast[i.value] = CellType() if value is NULL else CellType(value)
+    f.fast[i.value] = m.born(CellType() if value is NULL else CellType(value))
 
 
 @op("COPY_FREE_VARS")
@@ -365,7 +365,7 @@ def build_tuple(m, f, i):
 
 @op("BUILD_LIST")
 def build_list(m, f, i):
-    f.stack.append(popn(f, i.value))
+    f.stack.append(m.born(popn(f, i.value)))
 
 
 @op("BUILD_SET")
@@ -378,7 +378,7 @@ def build_set(m, f, i):
 @runs_natively
 def build_map(m, f, i):
     items = popn(f, 2 * i.value)
-    f.stack.append({m.key(m.value(key)): value for key, value in zip(items[::2], items[1::2])})
+    f.stack.append(m.born({m.key(m.value(key)): value for key, value in zip(items[::2], items[1::2])}))
 
 
 @op("BUILD_CONST_KEY_MAP")
@@ -405,8 +405,9 @@ def list_to_tuple(m, f, i):
 
 @op("LIST_APPEND")
 def list_append(m, f, i):
-    value = f.stack.pop()
-    kept(m, f, i).append(value)
+    value, items = f.stack.pop(), kept(m, f, i)
+    m.appended(items)
+    items.append(value)
 
 
 @op("SET_ADD")

@@ -157,6 +157,16 @@ class Generator:
             self.machine.drop(self)
 
 
+class Turns:
+    """In the place of an iterator: a loop over the rows of a tensor (`rows`) or over numbers that may be rolled, see `rolling.py`."""
+
+    __slots__ = ("key", "rows", "start", "count", "way", "at")
+
+    def __init__(self, key: tuple, rows: Any, start: int, count: Any, way: Any):
+        self.key, self.rows, self.start, self.count, self.way = key, rows, start, count, way
+        self.at = 0  # turns so far
+
+
 METHOD_NULL_FIRST = VERSION < (3, 13)  # on the stack, a method is two words: itself and NULL
 DROPS = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_SUBSCR"})  # instructions whose call's result goes nowhere
 
@@ -368,6 +378,14 @@ class Machine:
     def iter(self, value: Any) -> Any:
         return iter(value)
 
+    def begin_loop(self, frame: Frame, ins: Any, value: Any) -> Any:
+        """The iterator of a `for` statement."""
+        return self.iter(value)
+
+    def next_turn(self, frame: Frame, ins: Any, turns: Turns) -> Any:
+        """As `next`, of a loop that may be rolled; its last act is StopIteration."""
+        raise NotImplementedError
+
     def next(self, iterator: Any) -> Any:
         return next(iterator)
 
@@ -428,6 +446,13 @@ class Machine:
 
     def load_super(self, start: Any, value: Any, name: str) -> Any:
         return getattr(super(start, value), name)
+
+    def born(self, container: Any) -> Any:
+        """A container, iterator or cell that an instruction made."""
+        return container
+
+    def appended(self, items: list) -> None:
+        """Called before an instruction adds to a list."""
 
     def make_function(self, code: CodeType, frame: Frame) -> FunctionType:
         return FunctionType(code, frame.globals)

@@ -69,6 +69,7 @@ class Points:
     def __init__(self) -> None:
         self.found: dict[tuple, Point] = {}
         self.graphs: dict[tuple, tuple] = {}  # what is compiled already, see `compile/sharing.py`
+        self.ways: dict[tuple, Any] = {}  # by loop: how it is rolled, see `rolling.py`
         self.start: Point | None = None
 
     def at(self, frames: tuple, names: list[str], error: int | None, handled: int | None) -> Point:

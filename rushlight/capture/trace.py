@@ -22,7 +22,6 @@ from .branches import CONTROL
 from .debugger import KIND, STOPS, is_debugger, place_of_stop, stop_at
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
 from .faults import is_fault
-from .growing import Growing
 from .kinds import find
 from .lines import history, is_ours, raise_at, restore_history, stand_in, with_lines, without_ours
 from .loading import Fleeting, Pending, Uncapturable
@@ -31,6 +30,7 @@ from .modules import MODULES, no_hooks
 from .points import Continue, FrameState, Point
 from .rebuild import Rebuild
 from .reflection import REFLECTION
+from .rolling import Again, Rolling
 from .shapes import MATH, Held
 from .sources import LOADERS, Source
 from .tensors import MODES, changes, present_modes, set_mode
@@ -53,7 +53,7 @@ class Trail:
         self.error, self.op, self.lines = error, op, []
 
 
-class Tracer(Growing):
+class Tracer(Rolling):
     """The machine that captures."""
 
     special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS, **REFLECTION}
@@ -161,6 +161,8 @@ class Tracer(Growing):
     def step(self, frame: Frame, ins: Any) -> None:
         if self.dropped:
             self.close_dropped()
+        if self.rolling is not None:
+            super().step(frame, ins)
         frame.returned = self.followed
         if self.stops:
             cause = self.stops.get((id(frame.program), ins.index))
@@ -170,6 +172,7 @@ class Tracer(Growing):
     def leave(self, frame: Frame, ins: Any, signal: BaseException) -> None:
         if isinstance(signal, Restart):
             return
+        super().leave(frame, ins, signal)
         if signal.opaque and not signal.frames:
             signal.opaque = False
         if signal.opaque or (signal.frames and ins.op not in PUSHES and ins.op not in DROPS) or (
@@ -268,6 +271,9 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
                 entry = attempt(tracer, point, roots, policy)
             except NeedsNumbers:
                 entry, outlines = None, False
+            except Again as signal:
+                entry = None
+                policy.ways[signal.key] = signal.way
             finally:
                 tracer.forget()
                 give_back()
@@ -288,7 +294,7 @@ def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | N
         value = tracer.run_point(roots)
     except Break as found:
         signal = found
-    except NeedsNumbers:
+    except (NeedsNumbers, Again):
         raise
     except Restart as restart:
         tracer.stops[restart.key] = let_go(restart.cause)
@@ -323,6 +329,8 @@ def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | N
             if policy.must_restart(signal, tracer.stops):
                 return None
         return finish(tracer, point, policy, signal, value, ended, raised)
+    except Again:
+        raise
     except Restart as restart:
         tracer.stops[restart.key] = let_go(restart.cause)
         return None

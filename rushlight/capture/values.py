@@ -270,7 +270,11 @@ def cast(self: Any, args: tuple, kwargs: dict) -> Any:
 @runs_natively
 def range_make(self: Any, args: tuple, kwargs: dict) -> Any:
     values = [self.value(arg) for arg in args]
-    if any(map(self.is_symbol, values)) and self.at_loop_head() and self.policy.loop_over(values):
+    varies = any(map(self.is_symbol, values)) and self.at_loop_head()
+    span = self.span(values) if varies else None
+    if span is not None:
+        return span
+    if varies and self.policy.loop_over(values):
         raise Break("Loop over a size that varies", "a loop whose number of turns differs from call to call is captured turn by turn")
     return range(*map(self.index, values))
 

@@ -64,6 +64,8 @@ class Policy:
         self.ranges: dict = {}  # what sizes were marked with: (least or None, most or None)
         self.dims: dict = {}
         self.marked: dict = {}
+        # By loop: how it is rolled into one node, which only our own programs know, see `capture/rolling.py`.
+        self.ways: dict | None = owner.points.ways if any(owner.backend is one for one in PLACED) else None
 
     # -- what is dynamic ---------------------------------------------------------------------------------------------
 
@@ -141,6 +143,18 @@ class Policy:
                 if len({value[1][source.key] if shaped else value[1] for value in seen if value is not None}) >= 5:
                     return True
         return False
+
+    def leave_open(self, source: Any, dim: int, size: int) -> bool:
+        """Let the length of a loop vary from the first call on, if it is that of an input and nothing says otherwise."""
+        if source is None or self.owner.dynamic is not None or size < 2 or source in self.dims and dim in self.dims[source] or not config.automatic_dynamic_shapes:
+            return False
+        varied = self.varying.setdefault(source.name, set())
+        if not isinstance(varied, set) or dim in varied:
+            return False
+        varied.add(dim)
+        self.dims.clear()
+        self.any_dynamic = True
+        return True
 
     def on_fixed(self, tracer: Any, symbol: Any, value: Any) -> None:
         """A size marked as dynamic was fixed by the code: an error, in PyTorch's words."""

@@ -117,6 +117,7 @@ class ExportPolicy:
     """The answers that capture asks for: no breaks, sizes as declared."""
 
     varying: dict = {}
+    ways = None  # loops are not rolled: no archive holds such a node
 
     def __init__(self, sizes: Sizes, leaves: list):
         self.sizes = sizes

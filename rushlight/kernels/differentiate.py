@@ -6,6 +6,7 @@ compute again: inputs, matrix products, convolutions and reductions are kept, el
 Read `differentiate` first.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -287,17 +288,15 @@ class CompiledBackward(Node):
 
     def propagate(self, g: Any, grads: dict, owned: set, freed: Any) -> None:
         """As Node's, but the gradients are fresh memory that the engine may keep."""
-        seen: set[int] = set()
-        for edge, gradient in zip(self.edges, self.apply(g, freed, None)):
+        for edge, gradient, lone in zip(self.edges, self.apply(g, freed, None), self.pair.lone):
             if gradient is None or edge is None:
                 continue
             if edge in grads or type(edge) is OutputEdge:
                 deliver(grads, owned, edge, gradient, False)
             else:
                 grads[edge] = gradient
-                if id(gradient) not in seen:
+                if lone:  # what is added to it is seen in no other gradient
                     owned.add(edge)
-            seen.add(id(gradient))
 
     def apply_graph(self, g: Any, freed: Any, need: Any) -> list:
         """For gradients of gradients the graph runs again, eagerly."""
@@ -550,6 +549,8 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     places = [by_symbol.get(id(symbol)) for _, symbol in inputs] + [None] * len(pair.noises)
     # a gradient that is zero whatever comes (that of floor) is made of no tangent and is given all the same
     pair.grads = [(at, 0 if at is None else reached[at] or -1) for at in places]
+    taken = Counter(places)
+    pair.lone = [taken[at] == 1 for at in places]
     numbers = {node: i for i, node in enumerate(placeholders)}
     pair.unread = [(numbers[node], tuple(symbol.array.shape)) for node, symbol in inputs if node in numbers and symbol.array not in taken]
     pair.givens = [(at, dtypes.BY_NAME[s.dtype]) for at, s in sources if isinstance(s, Given)]

@@ -6,8 +6,6 @@ Read `Lowering.add` first.
 """
 
 import logging
-import math
-import operator
 import os
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +28,7 @@ from . import (  # noqa: F401 (they enter rules)
     rules_pool,
     rules_records,
     rules_recurrent,
+    rules_rolled,
     rules_structure,
     rules_tables,
 )
@@ -39,6 +38,7 @@ from .differentiate import differentiate
 from .known import Known, traced_shape
 from .launch import Direct
 from .make import Maker, Unsupported
+from .names import FLOATING, op_name
 from .parting import parted, parts
 from .rules import RULES
 from .rules_primitive import composite_rule, rule_of
@@ -49,35 +49,8 @@ from .sizes import Fixed, Sizes, is_open, typical
 from .step import is_step, whole_step
 
 NUMBERS = (int, float, bool)
-OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.neg: "neg",
-             operator.pow: "pow", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
-             operator.eq: "eq", operator.ne: "ne", operator.and_: "bitwise_and", operator.or_: "bitwise_or",
-             operator.xor: "bitwise_xor", operator.invert: "bitwise_not", operator.getitem: "getitem", operator.abs: "abs",
-             operator.matmul: "matmul", abs: "abs"}
-FUNCTIONS = {getattr(math, name): name for name in "sqrt exp log tanh atan cos sin tan".split()}
-OPERATORS.update(FUNCTIONS)
-# Arithmetic on Python's numbers that gives floats.
-FLOATING = frozenset({operator.truediv, operator.pow, *FUNCTIONS})
 LOGS = frozenset(filter(None, os.environ.get("RUSHLIGHT_LOGS", "").replace(" ", "").split(",")))
 log = logging.getLogger("rushlight.kernels")
-
-
-def op_name(node: Node) -> str | None:
-    """The name of a node's rule."""
-    if node.op == "call_method":
-        return node.target if node.target in RULES or composite_rule(node.target) else None
-    if node.op != "call_function":
-        return None
-    target = node.target
-    try:
-        if target in OPERATORS:
-            return OPERATORS[target]
-    except TypeError:  # unhashable callables
-        return None
-    record = getattr(target, "op_record", None)
-    name = record.name if record is not None else target_name(target)
-    ours = record is not None or str(getattr(target, "__module__", "")).startswith("rushlight.")
-    return name if ours and (name in RULES or composite_rule(name)) else None
 
 
 class Segment:

@@ -591,7 +591,7 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
         writer.compute(slots["a"], slots["b"], many["a"], many["b"])
     for label, panels in packs:
         share = panels if typical(panels * k) * 16 <= 200_000 else grain(panels, work, PARALLEL_WORK, 8)
-        steps.append(Step(f"{code}_pack_{label}", buffers, panels, share))
+        steps.append(Step(f"{code}_pack_{label}", buffers, panels, share, packs=buffers["ab".index(label)]))
     tasks = batch * ceil_div(shape.row_tiles, shape.row_block) * ceil_div(shape.column_tiles, shape.column_block)
     steps.append(Step(f"{code}_blocks", buffers, tasks, grain(tasks, work, PARALLEL_WORK, 16)))
     return Emitted(steps, scratch)

@@ -110,10 +110,12 @@ def unshaped(outputs: list[Array]) -> list[Array]:
     return result
 
 
-def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streamed: float = math.inf) -> Layout:
+def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streamed: float = math.inf, module: Module | None = None,
+            prefix: str = "") -> Layout:
     """Plan and emit what computes `outputs`; output i goes to the buffer `outI`.
 
-    Those of `streamed` bytes or more must begin at multiples of 64 bytes.
+    Those of `streamed` bytes or more must begin at multiples of 64 bytes.  What is part of a larger program is written into its
+    `module`, under names that begin with `prefix`.
     """
     # A program never hands out its inputs: what is one is copied.
     outputs = [Point(f"cast_{a.dtype}", (a,), a.shape, a.dtype) if isinstance(a, Source) else a for a in outputs]
@@ -136,7 +138,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         if isinstance(array, External):
             buffers.setdefault(array, next(fresh))
             last_use.setdefault(array, when[number])
-    module, steps, kernels, scratch = Module(), [], [], []
+    module, steps, kernels, scratch = module or Module(), [], [], []
     bits = llvm.host().vector_bits
     writing = len(turns)  # the first group that writes into an input
     begins = 0
@@ -151,7 +153,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         written = module.shared.get(alike)
         if written is None:
             kernels.append(kernel)
-            written = module.shared[alike] = emit(module, alike._replace(name=kernel.name), bits)
+            written = module.shared[alike] = emit(module, alike._replace(name=prefix + kernel.name), bits)
         return written, places
 
     def add(kernel: Kernel) -> None:
@@ -203,7 +205,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             emitter = externals.EMIT[group.kind]
             if number in followers:
                 emitter = functools.partial(emitter, follow=follow(number))
-            made = emitter(module, f"step{number}", group, sources, buffers[group], bits)
+            made = emitter(module, f"{prefix}step{number}", group, sources, buffers[group], bits)
             for name, size in made.scratch:
                 scratch.append((name, size, turn))
             for step in made.steps:

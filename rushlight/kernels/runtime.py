@@ -31,11 +31,12 @@ class Step:
     A buffer is a name, or (name, offset in bytes).  Items, grain and offsets may be open sizes.
     """
 
-    __slots__ = ("function", "buffers", "items", "grain", "what")
+    __slots__ = ("function", "buffers", "items", "grain", "what", "packs")
 
-    def __init__(self, function: str, buffers: list[Any], items: Any, grain: Any, what: Any = None):
+    def __init__(self, function: str, buffers: list[Any], items: Any, grain: Any, what: Any = None, packs: Any = None):
         self.function, self.buffers, self.items, self.grain = function, buffers, items, grain
         self.what = what  # for people: a Kernel or its `work.Work`; from an emitter the operations that it counted
+        self.packs = packs  # the one buffer that it reads, of a step that only lays an operand out in memory of its own
 
 
 def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dict[str, int], arena_size: int,
@@ -53,6 +54,9 @@ def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dic
     faults = any("fault" in step.buffers for step in steps)
     if faults:
         names.append("fault")
+    pooled = any("pool" in step.buffers for step in steps)  # of steps that run others
+    if pooled:
+        names.append("pool")
     if words is not None:
         names.append("sizes")
     place = {name: i for i, name in enumerate(names)}
@@ -101,6 +105,8 @@ def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dic
         fault = f.alloca(i64, 1, 8)
         f.store(f.i64(0), fault, 8)
         put(place["fault"], fault)
+    if pooled:
+        put(place["pool"], the_pool)
     if section is not None:
         put(place["sizes"], section("sizes"))
     times = f.load(pointer, f.address(state, f.i64(1), "i64"), 8)

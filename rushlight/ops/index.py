@@ -67,6 +67,7 @@ NAMES = {
         "resampling": "_resample _resample_area2d _resample_area3d _resample_bicubic2d _resample_bicubic_aa2d _resample_bilinear2d _resample_bilinear_aa2d "
             "_resample_linear1d _resample_nearest1d _resample_nearest2d _resample_nearest3d _resample_nearest_exact1d _resample_nearest_exact2d "
             "_resample_nearest_exact3d _resample_trilinear3d interpolate resample_backward upsample upsample_bilinear upsample_nearest",
+        "rolled": "rolled_loop",
         "sampled": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad dirichlet_backward",
         "scans": "_cummax _cummax_places _cummin _cummin_places _cumprod _cumsum _logcumsumexp cummax cummin cumprod cumprod_grad cumsum "
             "cumulative_trapezoid diff gradient logcumsumexp logcumsumexp_grad range_of reversed_cumsum reversed_logcumsumexp trapezoid trapz",

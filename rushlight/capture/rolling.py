@@ -1,0 +1,556 @@
+"""Loops over time that are captured once: `for row in x`, `for t in range(n)` with `x[t]`, as one node `rolled_loop`.
+
+One turn is traced with places (`same`) for what may be handed on and for its rows.  If it gives what it took (shapes, dtypes, history)
+and does nothing but compute, its nodes become a graph of their own, whose number of turns may be a symbol.  Whatever shows which turn
+it is, or acts on more than tensors, begins the translation again with the loop unrolled (`Again`); so do, in another `Way`, values that
+have a history after the first turn only (a state of zeros), and a first turn that is not like the others (a state that begins as None),
+which is then traced before the loop.  Read `Rolling.next_turn` first.
+"""
+
+import collections
+import operator
+from types import CellType
+from typing import Any
+
+from ..core import modes
+from ..core.outline import outline
+from ..graph import Graph, Node
+from ..graph.node import RANDOM, target_name
+from ..ops.rolled import rolled_loop
+from ..tensor import Tensor
+from .branches import cut, free_inputs, hold
+from .filled import NEVER, Again, Filled, Rows, Turn, Way
+from .kinds import ITERATORS
+from .loading import SCALARS, Pending
+from .machine import NULL, Break, Frame, Generator, Turns
+from .shapes import Symbol
+from .tensors import Traced, changes, set_mode
+
+LONG = 4  # turns of a plain number from which a loop is worth it
+HEAVY = frozenset("linear matmul mm bmm addmm baddbmm recurrent_cell conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
+                  "scaled_dot_product_attention bilinear".split())
+WRITES = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
+LOADS = frozenset({"LOAD_FAST", "LOAD_CLOSURE", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
+READS = frozenset("get items keys values copy index count __getitem__ __len__ __iter__ __contains__ __reversed__ __eq__ __ne__".split())
+PURE = frozenset({len, tuple, list, dict, set, frozenset, zip, enumerate, reversed, iter, min, max, sum, sorted, any, all, isinstance, abs, range, slice})
+CHANGEABLE = (list, dict, set, collections.deque, bytearray)
+
+
+class Span:
+    """`range(start, start + count)` with a count that varies, on its way to a loop."""
+
+    __slots__ = ("start", "count")
+
+    def __init__(self, start: int, count: Any):
+        self.start, self.count = start, count
+
+
+class Out:
+    """The place of a result of the loop in what a name holds after it."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int):
+        self.at = at
+
+
+class Roll:
+    """A turn that is being traced."""
+
+    def __init__(self, frame: Frame, turns: Turns, first: int, last: int, mark: Node):
+        self.frame, self.turns, self.first, self.last, self.mark = frame, turns, first, last, mark
+        self.before: dict[int, Any] = {}  # by slot
+        self.wrapped: dict[int, Any] = {}
+        self.places: list[tuple[Traced, Traced]] = []  # (what was there, its place)
+        self.rows: list[tuple[Traced, int, Traced]] = []  # (tensor, dim, the row)
+        self.born: dict[int, Any] = {}  # what was made in this turn, kept alive
+        self.lists: dict[int, Any] = {}  # by identity: lists that names of this frame hold
+        self.added: dict[int, tuple[list, int]] = {}  # of these: how long they were before the turn
+        self.numbers: tuple[dict, dict] = ({}, {})  # nodes of numbers and sizes that were known before the turn
+        self.acted: tuple = ()
+        self.read: set[int] = set()  # slots that were read before they were written in this turn
+        self.written: set[int] = set()
+
+
+def same(value: Any) -> Any:
+    """The place of a value that changes from turn to turn."""
+    return value
+
+
+def row_along(value: Tensor, dim: int) -> Tensor:
+    """The place of a row."""
+    return value.select(dim, 0)
+
+
+class Rolling(Filled):
+    """Part of the tracer: loops whose turns are alike."""
+
+    active: list[Any]
+
+    def __init__(self, policy: Any):
+        super().__init__(policy)
+        self.rolling: Roll | None = None
+        self.loops: list[Turns] = []
+
+    # -- which loops -------------------------------------------------------------------------------------------------
+
+    def way(self, frame: Frame, at: int) -> Way:
+        """How the loop at an instruction is to be rolled."""
+        program = frame.program
+        if self.policy.ways is None or self.rolling is not None or frame.is_generator or not self.outlines or program.instructions[at].op != "FOR_ITER" or (
+                "/rushlight/" in program.code.co_filename):
+            return NEVER
+        found: Way = self.policy.ways.get((program.code, at), Way())
+        return found
+
+    def span(self, values: list) -> Any:
+        """A loop over a `range` of a number that varies, if it can be rolled."""
+        start, stop = values if len(values) == 2 else (0, values[0])
+        frame = self.active[-1]
+        if len(values) > 2 or type(start) is not int or start < 0 or type(stop) is not Symbol or type(stop.hint) is not int or (
+                self.way(frame, frame.pc + 2) == NEVER):
+            return None
+        return Span(start, stop - start)
+
+    def begin_loop(self, frame: Frame, ins: Any, value: Any) -> Any:
+        way = self.way(frame, ins.index + 1)
+        rows, start, count = None, 0, None
+        if type(value) is Span:
+            start, count = value.start, value.count
+        elif type(value) is range and value.step == 1 and value.start >= 0:
+            start, count = value.start, len(value)
+        elif type(value) is Traced and value.stand_in.dim():
+            rows, count = value, self.shape_of(value)[0] if self.policy.any_dynamic else value.stand_in._array.shape[0]
+        if way.fixed and type(count) is Symbol:
+            count = count.concrete()
+        hint = getattr(count, "hint", count)
+        if way == NEVER or count is None or hint <= way.skip or type(count) is int and count - way.skip < LONG:
+            return self.iter(range(value.start, value.start + int(value.count)) if type(value) is Span else value)
+        if type(count) is Symbol:
+            self.relate("gt", count, way.skip)
+        made = Turns((frame.program.code, ins.index + 1), rows, start, count, way)
+        self.loops.append(made)
+        return made
+
+    # -- turns -------------------------------------------------------------------------------------------------------
+
+    def next_turn(self, frame: Frame, ins: Any, turns: Turns) -> Any:
+        if self.rolling is not None and self.rolling.turns is turns:
+            self.end_turn(frame, ins)
+            raise StopIteration
+        turns.at += 1
+        if turns.at <= turns.way.skip:
+            at = turns.at - 1
+            return turns.start + at if turns.rows is None else self.call_op(Tensor.select, (turns.rows, 0, at), {})
+        return self.begin_turn(frame, ins, turns)
+
+    def begin_turn(self, frame: Frame, ins: Any, turns: Turns) -> Any:
+        """Put places where values may be handed on, and give the row."""
+        self.sync_modes()
+        outline.given = True  # from here on stand-ins have the numbers of one turn
+        body = frame.program.instructions[ins.index + 1:ins.target]
+        stored = dict.fromkeys(one.value for one in body if one.op in WRITES)
+        taken = {at: self.deep(frame.fast[at]) for at in stored if frame.fast[at] is not NULL and type(frame.fast[at]) is not CellType}
+        roll = self.rolling = Roll(frame, turns, ins.index, ins.target, self.graph._root._prev)
+        roll.numbers = dict(self.symbol_nodes), dict(self.sizes)
+        roll.acted = self.acted()
+        for other in self.active:
+            roll.lists.update((id(item), item) for item in (*other.fast, *other.stack) if type(item) is list)
+        for at, value in taken.items():
+            roll.before[at] = frame.fast[at]
+            with modes.enable_grad():
+                frame.fast[at] = roll.wrapped[at] = self.placed(value)
+        if turns.rows is None:
+            return Turn(turns.key)
+        return self.row_of(turns.rows, 0)
+
+    def deep(self, item: Any) -> Any:
+        """A value with what is pending in it loaded, where it is a tensor or a tuple or list of such."""
+        if type(item) is Pending and not isinstance(item.raw, (Tensor, tuple, list)):
+            return item
+        value = self.value(item)
+        if type(value) is list or isinstance(value, tuple):
+            return like(value, [self.deep(part) for part in value])
+        return value
+
+    def placed(self, value: Any) -> Any:
+        if type(value) is Traced:
+            roll = self.rolling
+            made = self.trace_of(self.graph.call_function(same, (value.node,)), copied(value.stand_in))
+            if len(roll.places) in roll.turns.way.history:
+                made.stand_in.requires_grad_(True)
+            roll.places.append((value, made))
+            return made
+        if type(value) is list or isinstance(value, tuple):
+            return like(value, [self.placed(part) for part in value])
+        return value
+
+    def row_of(self, tensor: Traced, dim: int) -> Traced:
+        """The present turn's row of a tensor, along a dim."""
+        roll = self.rolling
+        for known, along, row in roll.rows:
+            if known is tensor and along == dim:
+                return row
+        stand_in = copied(Tensor.select(tensor.stand_in, dim, roll.turns.start + roll.turns.way.skip))
+        row = self.trace_of(self.graph.call_function(row_along, (tensor.node, dim)), stand_in)
+        roll.rows.append((tensor, dim, row))
+        return row
+
+    def getitem(self, container: Any, key: Any) -> Any:
+        self.look(container)
+        if self.rolling is not None and type(container) is Traced:
+            keys = key if type(key) is tuple else (key,)
+            if any(type(item) is Turn for item in keys):
+                dim = next(at for at, item in enumerate(keys) if type(item) is Turn)
+                others = [item for at, item in enumerate(keys) if at != dim]
+                if not all(type(item) is slice and (item.start, item.stop, item.step) == (None, None, None) for item in others) or (
+                        len(keys) > container.stand_in.dim()):
+                    raise Again(self.rolling.turns.key)
+                return self.row_of(container, dim)
+        return super().getitem(container, key)
+
+    # -- the end of a turn -------------------------------------------------------------------------------------------
+
+    def end_turn(self, frame: Frame, ins: Any) -> None:
+        """Make the turn's nodes a loop, and give the names what they hold after it."""
+        roll, turns = self.rolling, self.rolling.turns
+        self.sync_modes()
+        nodes = following(roll.mark, self.graph)
+        if self.acted() != roll.acted or any(map(acts, nodes)):
+            raise Again(turns.key)
+        program, first, last = frame.program, ins.index, ins.target
+        outer = any(one.target is not None and one.target <= first for one in program.instructions[last:])
+        loaded = {one.value for at, one in enumerate(program.instructions) if not first < at < last and one.op in LOADS}
+        originals = {id(place): value for value, place in roll.places}
+        held: dict[int, Any] = {}
+        finals: list[tuple[Traced | None, Traced]] = []  # (the place that it is handed to, what is handed)
+        history: set[int] = set()  # numbers of the places that what is handed to them gives a history
+
+        def handed(place: Traced | None, value: Traced) -> Out:
+            for at, (known, other) in enumerate(finals):
+                if known is place and other is value:
+                    return Out(at)
+            if place is not None and facts(place) != facts(value):
+                if facts(place)[:2] != facts(value)[:2] or place.stand_in._requires_grad:
+                    raise self.unlike(turns)
+                history.add(next(at for at, (_, one) in enumerate(roll.places) if one is place))
+            finals.append((place, value))
+            return Out(len(finals) - 1)
+
+        def result(place: Any, value: Any) -> Any:
+            """What a name holds after the loop; `place`: what it held in the turn at first."""
+            value = self.value(value)
+            if value is NULL:
+                return value
+            if type(value) is Turn:
+                return turns.start + turns.count - 1
+            if type(value) is Traced:
+                if value is place:
+                    return originals.get(id(value), value)
+                if place is not NULL and type(place) is not Traced:
+                    raise self.unlike(turns)
+                return handed(None if place is NULL else place, value)
+            if type(value) is list or isinstance(value, tuple):
+                alike = type(place) is type(value) and len(place) == len(value)
+                if place is not NULL and not alike:
+                    raise self.unlike(turns)
+                return like(value, [result(one, other) for one, other in zip(place if alike else [NULL] * len(value), value)])
+            if place is NULL or value is place or type(value) in SCALARS and type(value) is type(place) and value == place:
+                return value
+            raise Again(turns.key)
+
+        # What a turn doesn't read before it writes it is not handed on, but what it holds at last may be read later.
+        for at in dict.fromkeys([*roll.wrapped, *roll.written]):
+            now, place = frame.fast[at], roll.wrapped.get(at, NULL)
+            if type(now) is CellType or now is place:
+                held[at] = roll.before.get(at, now)
+            elif at in roll.read:
+                held[at] = result(place, now)
+            else:
+                held[at] = result(NULL, now) if at in loaded or outer else NULL
+        if history:
+            raise Again(turns.key, Way(turns.way.skip, turns.way.history | history))
+        appended = [(items, before, self.value(items[before])) for items, before in roll.added.values() if len(items) == before + 1]
+        if len(appended) != len(roll.added) or not all(type(item) is Traced for _, _, item in appended):
+            raise Again(turns.key)
+        stacked = list({id(item): item for _, _, item in appended}.values())
+        found = self.looped(roll, nodes, finals, stacked)
+        for at, value in held.items():
+            frame.fast[at] = filled(value, found)
+        for items, before, item in appended:
+            rows = found[len(finals) + next(at for at, one in enumerate(stacked) if one is item)]
+            if type(turns.count) is Symbol:
+                items[before:] = [Rows(turns.key, turns.way, rows)]
+                self.spread[id(items)] = items, items[before]
+            else:
+                items[before:] = list(self.call_op(Tensor.unbind, (rows,), {}))
+
+    def unlike(self, turns: Turns) -> Again:
+        """This turn is not like the next: it goes before the loop, if it is the first."""
+        return Again(turns.key, NEVER if turns.way.skip else Way(1))
+
+    def looped(self, roll: Roll, nodes: list[Node], finals: list, stacked: list[Traced]) -> list[Traced]:
+        """Take the turn's nodes out of the graph and put the loop there; its results."""
+        turns, graph = roll.turns, self.graph
+        places = {place.node: value.node for value, place in roll.places}
+        kept = [place for place, _ in finals if place is not None]
+        rows = [row.node for _, _, row in roll.rows if row.node.users or any(value.node is row.node for _, value in finals)]
+        for place, value in places.items():
+            if not any(one.node is place for one in kept):
+                if any(made.node is place for _, made in finals):  # handed to another name as it was
+                    raise Again(turns.key)
+                place.replace_all_uses_with(value)
+        moving = {*(one.node for one in kept), *rows}
+        inner = []
+        for node in nodes:
+            if node.target is not same and node.target is not row_along and any(used in moving for used in node.all_input_nodes):
+                moving.add(node)
+                inner.append(node)
+        if type(turns.count) is int and not any(target_name(node.target) in HEAVY for node in inner):
+            raise Again(turns.key)  # what is elementwise is one kernel when it is unrolled
+        for tensor, _, _ in roll.rows:
+            if tensor.node in moving:
+                raise Again(turns.key)
+        handed = [value for place, value in finals if place is not None]
+        leaves = [*handed, *(value for place, value in finals if place is None), *stacked]
+        parameters = [*(place.node for place in kept), *rows]
+        outside: dict[Node, None] = {}
+        free_inputs(inner, tuple(parameters), outside)
+        for leaf in leaves:
+            if leaf.node not in moving:
+                outside.setdefault(leaf.node)
+        if any(used.op == "get_attr" for node in inner for used in node.all_input_nodes):
+            raise Again(turns.key)
+        depends = reached([place.node for place in kept], inner, leaves)
+        self.symbol_nodes, self.sizes = roll.numbers
+        body: Graph = cut(leaves, [*parameters, *inner], parameters, outside)
+        for node in reversed(nodes):
+            if (node.target is same or node.target is row_along) and node not in moving:
+                graph.erase_node(node)
+        if type(turns.count) is int and turns.rows is not None and not turns.way.fixed and self.policy.leave_open(turns.rows.source, 0, turns.count):
+            raise Again(turns.key, turns.way)  # one program for all lengths, from the first
+        for stand_in, known in list(self.traced.items()):
+            if known.node in moving:
+                known.tracer = None  # not of this trace any more
+                del self.traced[stand_in]
+        self.rolling = None
+        self.loops.remove(turns)
+        steps = turns.count - turns.way.skip if turns.way.skip else turns.count
+        sequences = [self.sequence(tensor, dim, turns) for tensor, dim, row in roll.rows if row.node in rows]
+        name = hold(self, "loop_body", body)
+        originals = {place.node: value for value, place in roll.places}
+        args = (graph.get_attr(name), self.to_nodes(steps), tuple([originals[place.node].node for place in kept]),
+                tuple([one.node for one in sequences]), tuple(outside))
+        node = graph.call_function(rolled_loop, args)
+        node.meta["line"], node.meta["trail"] = self.user_line(), tuple([one.where for one in reversed(self.active)])
+        self.recorded_ops += 1
+        made = self.results_of(node, leaves, depends, len(kept), getattr(steps, "hint", steps))
+        last, rest = iter(made[:len(handed)]), iter(made[len(handed):])
+        return [*[next(last) if place is not None else self.last_row(next(rest)) for place, _ in finals], *rest]
+
+    def last_row(self, stacked: Traced) -> Traced:
+        return self.call_op(Tensor.select, (stacked, 0, -1), {})
+
+    def sequence(self, tensor: Traced, dim: int, turns: Turns) -> Traced:
+        """What the loop's turns take one row each of."""
+        size = self.shape_of(tensor)[dim] if self.policy.any_dynamic else tensor.stand_in._array.shape[dim]
+        start, stop = turns.start + turns.way.skip, turns.start + turns.count if turns.start else turns.count
+        if not size >= stop:
+            raise Again(turns.key)  # an index out of range, at the turn that meets it
+        whole = start == 0 and getattr(size, "expression", size) == getattr(stop, "expression", stop)
+        if dim:
+            tensor = self.call_op(Tensor.movedim, (tensor, dim, 0), {})
+        return tensor if whole else self.call_op(operator.getitem, (tensor, slice(start, stop)), {})
+
+    def results_of(self, node: Node, leaves: list[Traced], depends: list[set[int]], carried: int, steps: int) -> list[Traced]:
+        """The results' traced tensors: with the history that all turns together give them."""
+        made, stand_ins = [], []
+        for at, leaf in enumerate(leaves):
+            value = leaf.stand_in
+            with modes.enable_grad():
+                stand_in = copied(value if at < carried else value.unsqueeze(0).expand(steps, *value.shape))
+                for other in depends[at] if value._requires_grad else ():
+                    if leaves[other].stand_in._requires_grad and other != at:
+                        stand_in = stand_in + leaves[other].stand_in.sum() * 0
+            stand_ins.append(stand_in)
+        node.meta["val"] = tuple(stand_ins)
+        for at, stand_in in enumerate(stand_ins):
+            part = self.graph.call_function(operator.getitem, (node, at))
+            made.append(self.trace_of(part, stand_in))
+        node.meta["val"] = node.meta["example_value"] = tuple([one.node.meta["val"] for one in made])
+        return made
+
+    # -- what ends a roll --------------------------------------------------------------------------------------------
+
+    def acted(self) -> tuple:
+        """How much was done so far to what lies outside of the trace."""
+        return (len(self.events), len(self.reads), len(self.attributes), len(self.cells), len(self.scopes), len(self.notes), len(self.ahead))
+
+    def refuse_in_turn(self, target: Any = None) -> None:
+        """A change of something that was there before the turn."""
+        if self.rolling is not None and id(target) not in self.rolling.born:
+            raise Again(self.rolling.turns.key)
+
+    def born(self, container: Any) -> Any:
+        if self.rolling is not None:
+            self.rolling.born[id(container)] = container
+        return container
+
+    def make_generator(self, frame: Frame) -> Any:
+        return self.born(super().make_generator(frame))
+
+    def iter(self, value: Any) -> Any:
+        self.look(value)
+        return super().iter(value) if self.rolling is None else self.born(super().iter(value))
+
+    def next(self, iterator: Any) -> Any:
+        self.refuse_in_turn(iterator)
+        return super().next(iterator)
+
+    def send(self, generator: Any, value: Any) -> Any:
+        self.refuse_in_turn(generator)
+        return super().send(generator, value)
+
+    def setitem(self, container: Any, key: Any, value: Any) -> None:
+        self.look(container)
+        self.refuse_in_turn(container)
+        super().setitem(container, key, value)
+
+    def delitem(self, container: Any, key: Any) -> None:
+        self.look(container)
+        self.refuse_in_turn(container)
+        super().delitem(container, key)
+
+    def setattr(self, target: Any, name: str, value: Any) -> None:
+        self.refuse_in_turn(target)
+        super().setattr(target, name, value)
+
+    def delattr(self, target: Any, name: str) -> None:
+        self.refuse_in_turn(target)
+        super().delattr(target, name)
+
+    def store_cell(self, cell: Any, value: Any) -> None:
+        self.refuse_in_turn(cell)
+        super().store_cell(cell, value)
+
+    def delete_cell(self, cell: Any) -> None:
+        self.refuse_in_turn(cell)
+        super().delete_cell(cell)
+
+    def store_global(self, frame: Frame, name: str, value: Any) -> None:
+        self.refuse_in_turn()
+        super().store_global(frame, name, value)
+
+    def added(self, item: Pending, name: str, args: tuple) -> bool:
+        self.refuse_in_turn()
+        return super().added(item, name, args)
+
+    def binary(self, op: str, left: Any, right: Any) -> Any:
+        self.look(left, right)
+        if self.rolling is not None and op.endswith("=") and isinstance(left, CHANGEABLE):
+            self.refuse_in_turn(left)
+        return super().binary(op, left, right)
+
+    def builtin_method(self, function: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
+        roll = self.rolling
+        if name != "append":
+            self.look(owner)
+        if roll is not None and isinstance(owner, (*CHANGEABLE, Generator, *ITERATORS)) and name not in READS and id(owner) not in roll.born:
+            if type(owner) is not list or name != "append" or id(owner) not in roll.lists:
+                raise Again(roll.turns.key)
+            roll.added.setdefault(id(owner), (owner, len(owner)))
+        return super().builtin_method(function, owner, name, args, kwargs)
+
+    def native(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        if self.rolling is None:
+            return super().native(function, args, kwargs)
+        if function.__hash__ is None or function not in PURE:
+            for value in map(self.value, args):
+                if isinstance(value, (*CHANGEABLE, *ITERATORS)):
+                    self.refuse_in_turn(value)
+        return self.born(super().native(function, args, kwargs))
+
+    def appended(self, items: list) -> None:
+        """A comprehension adds to its list."""
+        roll = self.rolling
+        if roll is not None and id(items) not in roll.born:
+            if id(items) not in roll.lists:
+                raise Again(roll.turns.key)
+            roll.added.setdefault(id(items), (items, len(items)))
+
+    def step(self, frame: Frame, ins: Any) -> None:
+        roll = self.rolling
+        if roll is not None and frame is roll.frame and (not roll.first <= ins.index < roll.last or ins.op.startswith(("RETURN", "YIELD"))):
+            raise Again(roll.turns.key)
+        if roll is not None and frame is roll.frame:
+            if ins.op in WRITES:
+                roll.written.add(ins.value)
+            if ins.op in LOADS and ins.value not in roll.written:
+                roll.read.add(ins.value)
+        super().step(frame, ins)
+
+    def unwind(self, frame: Frame, error: BaseException, added: bool = False) -> bool:
+        if self.rolling is not None:
+            raise Again(self.rolling.turns.key)
+        return super().unwind(frame, error, added)
+
+    def leave(self, frame: Frame, ins: Any, signal: BaseException) -> None:
+        if isinstance(signal, Break) and self.loops:
+            raise Again(self.loops[-1].key)
+        super().leave(frame, ins, signal)
+
+
+def like(value: Any, items: list) -> Any:
+    """A list or tuple of the same kind with other items."""
+    if type(value) in (list, tuple):
+        return type(value)(items)
+    return tuple.__new__(type(value), items)
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """A tensor of its own with the same history."""
+    return operator.mul(tensor, 1) if tensor._requires_grad else tensor.detach().clone()
+
+
+def facts(traced: Traced) -> tuple:
+    value = traced.stand_in
+    return value._array.shape, value._dtype, value._requires_grad
+
+
+def following(mark: Node, graph: Graph) -> list[Node]:
+    """The nodes after one, but for inputs."""
+    nodes, node = [], mark._next
+    while node is not graph._root:
+        if node.op != "placeholder":
+            nodes.append(node)
+        node = node._next
+    return nodes
+
+
+def acts(node: Node) -> bool:
+    """Whether a node does more than compute."""
+    if node.op != "call_function":
+        return True
+    random = target_name(node.target) in RANDOM and node.argument("training") is not False
+    return node.target is set_mode or changes(node) or random or node.is_impure() and target_name(node.target) not in RANDOM
+
+
+def reached(carried: list[Node], inner: list[Node], leaves: list[Traced]) -> list[set[int]]:
+    """For each result the handed-on results that it depends on, directly or through earlier turns."""
+    places = {node: {at} for at, node in enumerate(carried)}
+    for node in inner:
+        places[node] = set().union(*(places.get(used, ()) for used in node.all_input_nodes))
+    direct = [set(places.get(leaf.node, ())) for leaf in leaves]
+    while True:
+        wider = [found.union(*(direct[at] for at in found)) for found in direct]
+        if wider == direct:
+            return direct
+        direct = wider
+
+
+def filled(value: Any, found: list[Traced]) -> Any:
+    if type(value) is Out:
+        return found[value.at]
+    if type(value) is list or isinstance(value, tuple):
+        return like(value, [filled(item, found) for item in value])
+    return value

@@ -1,0 +1,263 @@
+"""Loops over time as one node: which are rolled, in how many translations, and that results and gradients are those of the loop."""
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.kernels import llvm
+from rushlight.ops.rolled import rolled_loop
+
+pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+torch.manual_seed(3)
+LINEAR, LSTM, GRU = nn.Linear(6, 6), nn.LSTMCell(6, 6), nn.GRUCell(6, 6)
+CELLS = [nn.RNNCell(6, 6), GRU]
+PARAMETERS = [p for module in (LINEAR, LSTM, *CELLS) for p in module.parameters()]
+LENGTHS = (9, 9, 5, 14, 2)
+
+
+def step(row, h):
+    return torch.tanh(LINEAR(row) + h)
+
+
+def rows(x, h):
+    for row in x:
+        h = step(row, h)
+    return h
+
+
+def numbers(x, h):
+    for t in range(x.shape[0]):
+        h = GRU(x[t], h)
+    return h
+
+
+def second_dim(x, h):
+    for t in range(x.size(1)):
+        h = step(x[:, t], h)
+    return h
+
+
+def from_the_second(x, h):
+    for t in range(1, len(x)):
+        h = step(x[t], h)
+    return h + x[0]
+
+
+def pair(x, h):
+    state = (h, h * 0)
+    for row in x:
+        state = LSTM(row, state)
+    return state[0] * state[1]
+
+
+def from_zeros(x, h):
+    c = torch.zeros_like(h).detach()
+    for row in x:
+        h, c = LSTM(row, (h, c))
+    return h + c
+
+
+def from_none(x, h):
+    state = None
+    for row in x:
+        state = step(row, h if state is None else state)
+    return state
+
+
+def outputs(x, h):
+    found = []
+    for row in x:
+        h = step(row, h)
+        found.append(h)
+    return torch.stack(found, 1), torch.cat(found), h
+
+
+def outputs_after_others(x, h):
+    found = [h]
+    for row in x:
+        h = step(row, h)
+        found.append(h * 2)
+    return torch.cat(found, -1)
+
+
+def looked_at(x, h):
+    found = []
+    for row in x:
+        h = step(row, h)
+        found.append(h)
+    return torch.stack(found[1:]) * len(found)
+
+
+def handed_around(x, h):
+    a = b = h
+    for row in x:
+        a, b = torch.tanh(b), step(row, b)
+    return a
+
+
+def used_afterwards(x, h):
+    for row in x:
+        z = step(row, h)
+        h = z * 0.5
+    return h + z + row
+
+
+def layers(x, h):
+    states = [h, h * 2]
+    for row in x:
+        fresh = []
+        for cell, state in zip(CELLS, states):
+            row = cell(row, state)
+            fresh.append(row)
+        states = fresh
+    return states[0] + states[1]
+
+
+ROLLED = [(rows, 1), (numbers, 2), (second_dim, 2), (from_the_second, 2), (pair, 1), (from_zeros, 1), (outputs, 1), (outputs_after_others, 1),
+          (handed_around, 1), (used_afterwards, 1), (layers, 1)]
+
+
+def counted(x, h):
+    number = 0
+    for row in x:
+        h, number = step(row, h) * (0.1 * number), number + 1
+    return h
+
+
+def with_its_number(x, h):
+    for t in range(len(x)):
+        h = step(x[t], h)
+        if t == 3:
+            h = h * 2
+    return h
+
+
+def ended_early(x, h):
+    for row in x:
+        h = step(row, h)
+        if float(h.sum()) > 1:
+            break
+    return h
+
+
+def into_a_dict(x, h):
+    found = {}
+    for row in x:
+        h = step(row, h)
+        found[len(found)] = h
+    return found[0] + h
+
+
+def past_its_end(x, h):
+    for t in range(len(x) + 1):
+        h = step(x[t], h) if t < len(x) else h
+    return h
+
+
+def drawn(x, h):
+    for row in x:
+        h = torch.dropout(step(row, h), 0.5, True)
+    return h
+
+
+def in_place(x, h):
+    total = torch.zeros(3, 6)
+    for row in x:
+        h = step(row, h)
+        total += h
+    return total
+
+
+def shrinking(x, h):
+    for row in x:
+        h = step(row, h[: max(len(h) - 1, 1)])
+    return h
+
+
+APART = [counted, with_its_number, ended_early, into_a_dict, past_its_end, drawn, in_place, looked_at, from_none]
+
+
+def values(function, x, h):
+    for p in (*PARAMETERS, x, h):
+        p.grad = None
+    torch.manual_seed(0)
+    found = function(x, h)
+    found = found if isinstance(found, tuple) else (found,)
+    sum((one * one).sum() for one in found).backward()
+    return [*[one.detach() for one in found], *[p.grad for p in (*PARAMETERS, x, h)]]
+
+
+def compare(function, fast, length):
+    shape = (3, length, 6) if function is second_dim else (length, 3, 6)
+    x, h = (torch.randn(*one, requires_grad=True) for one in (shape, (3, 6)))
+    for one, other in zip(values(function, x, h), values(fast, x, h), strict=True):
+        assert (one is None) is (other is None)
+        assert one is None or torch.allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("function,most", ROLLED, ids=lambda value: getattr(value, "__name__", ""))
+def test_one_node_for_all_lengths(function, most):
+    torch._dynamo.reset()
+    fast = torch.compile(function)
+    for length in LENGTHS:
+        compare(function, fast, length)
+    entries = fast._rushlight_compiled.start.entries
+    assert len(entries) <= most
+    assert sum(node.target is rolled_loop for node in entries[-1].module.graph.nodes) == 1
+
+
+@pytest.mark.parametrize("function", APART, ids=lambda value: value.__name__)
+def test_what_shows_its_turns_is_as_it_was(function):
+    torch._dynamo.reset()
+    fast = torch.compile(function)
+    for length in LENGTHS:
+        compare(function, fast, length)
+
+
+def test_errors_of_a_turn_are_the_loops():
+    torch._dynamo.reset()
+    fast = torch.compile(shrinking)
+    with pytest.raises(RuntimeError) as plain:
+        shrinking(torch.randn(9, 3, 6), torch.randn(3, 6))
+    with pytest.raises(RuntimeError) as ours:
+        fast(torch.randn(9, 3, 6), torch.randn(3, 6))
+    assert str(plain.value) == str(ours.value)
+
+
+def test_a_train_step_of_any_length():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    nets = [nn.LSTMCell(6, 6), nn.LSTMCell(6, 6)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    optimizers = [torch.optim.Adam(net.parameters(), lr=0.01) for net in nets]
+
+    def train(net, optimizer, x, y):
+        optimizer.zero_grad()
+        state = (torch.zeros(3, 6), torch.zeros(3, 6))
+        for row in x:
+            state = net(row, state)
+        loss = ((state[0] - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    fast = torch.compile(train)
+    for length in LENGTHS:
+        x, y = torch.randn(length, 3, 6), torch.randn(3, 6)
+        assert torch.allclose(train(nets[0], optimizers[0], x, y), fast(nets[1], optimizers[1], x, y), atol=1e-6)
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(nets[0].parameters(), nets[1].parameters()))
+    (entry,) = fast._rushlight_compiled.start.entries
+    assert any(node.target is rolled_loop for node in entry.module.graph.nodes)
+
+
+def test_what_is_elementwise_stays_one_kernel():
+    torch._dynamo.reset()
+
+    def chain(x, h):
+        for row in x:
+            h = h * 0.5 + row
+        return h
+
+    fast = torch.compile(chain)
+    x, h = torch.randn(9, 3, 6), torch.randn(3, 6)
+    assert torch.allclose(fast(x, h), chain(x, h), atol=1e-6)
+    assert not any(node.target is rolled_loop for node in fast._rushlight_compiled.start.entries[0].module.graph.nodes)
