@@ -17,9 +17,10 @@ import numpy as np
 from ..core import memory
 from ..core.outline import outline
 from ..ops import generate, record
-from . import fuse, llvm, matmul_half, pool, program, runtime, structs
+from . import along, fuse, llvm, matmul_half, pool, program, runtime, structs
 from .arrays import Source, contiguous
 from .emit import BLOCK, emit
+from .folds import FOLDS, Fold
 from .ir import Module
 from .make import Maker, Unsupported
 from .rules import RULES
@@ -31,9 +32,16 @@ USES = 2  # of a convolution by NumPy, before a program is made
 WIDTHS = 64  # of rows that kernels are made for, an op; others stay with NumPy
 ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there are is said at each call
 POINTS = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul "
-                   "_div maximum minimum gelu_backward".split())
+                   "_div maximum minimum gelu_backward "
+                   "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot".split())
 ROWS = frozenset("_softmax _log_softmax _layer_norm softmax_backward log_softmax_backward layer_norm_backward".split())
 PRODUCTS = ("_mm", "bmm", "_bmm_batch")
+# Acts of along.py: (which, whether the index stands for whole slices, where the dim, the index and the values stand among the arguments,
+# where what it begins with: an array that is copied, or the shape of zeros).
+ALONG = {"_gather": ("gather", False, 1, 2, None, None), "gather": ("gather", False, 1, 2, None, None),
+         "gather_backward": ("add", False, 2, 3, 0, 1), "scatter_src": ("put", False, 1, 2, 3, 0), "scatter_value": ("put", False, 1, 2, 3, 0),
+         "_scatter_add": ("add", False, 1, 2, 3, 0),
+         "_index_add": ("add", True, 1, 2, 3, 0), "index_select_backward": ("add", True, 2, 3, 0, 1)}
 WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
 _kernels: dict[tuple, Any] = {}
 _lock = threading.Lock()
@@ -132,6 +140,51 @@ def attempt_scan(name: str, array: np.ndarray, dim: int) -> np.ndarray | None:
     return out
 
 
+def attempt_along(name: str, args: tuple) -> np.ndarray | None:
+    act, rows, dim_at, index_at, values_at, start_at = ALONG[name]
+    dim, index, first = args[dim_at], args[index_at], args[0]
+    start = first if start_at is None else args[start_at]
+    shape = start if isinstance(start, tuple) else start.shape
+    if not isinstance(index, np.ndarray) or index.dtype != np.int64 or not index.ndim or not index.size or not shape:
+        return None
+    dim %= len(shape)
+    wanted = (*shape[:dim], index.shape[0 if rows else dim], *shape[dim + 1:])
+    values = None if values_at is None else args[values_at]
+    if name == "scatter_value":
+        values = np.full(wanted, values, first.dtype)
+    if (rows and index.ndim != 1) or not rows and index.shape != wanted or values is not None and (
+            values.shape != wanted or values.dtype != first.dtype) or name == "_index_add" and args[4] != 1:
+        return None
+    index, form, words = along.layout(shape, index, dim, rows)
+    found = kernel((act, form, first.dtype.name))
+    if found is None:
+        return None
+    if act == "gather":
+        indexed, dense = np.ascontiguousarray(first), memory.empty(wanted, first.dtype)
+    else:
+        dense = np.ascontiguousarray(values)
+        indexed = np.zeros(shape, first.dtype) if isinstance(start, tuple) else np.array(start, order="C")
+    if not found.run(indexed, index, dense, words):
+        return None  # NumPy's way says which index is out of range
+    return dense if act == "gather" else indexed
+
+
+def attempt_fold(name: str, array: np.ndarray, *args: Any) -> Any:
+    """Sums and norms over the last dims of an array in C's order."""
+    ndim, all_of = array.ndim, name.endswith("_all")
+    dims = tuple(range(ndim)) if all_of else tuple(sorted(dim % ndim for dim in args[-2]))
+    if not array.flags.c_contiguous or not dims or dims != tuple(range(ndim - len(dims), ndim)) or name == "_vector_norm" and args[0] != 2:
+        return None
+    if outline.enough:
+        return None
+    found = kernel((name, array.dtype.name))
+    if found is None:
+        return None
+    kept = array.shape[:ndim - len(dims)]
+    keepdim = not all_of and args[-1]
+    return found.run(array, kept, kept + (1,) * len(dims) if keepdim else kept)
+
+
 def kernel(key: tuple) -> Any:
     """The kernel for a use, None where NumPy serves."""
     found = _kernels.get(key, 0)
@@ -146,7 +199,9 @@ def kernel(key: tuple) -> Any:
             return None
         try:
             usable = llvm.available() and structs.layout_is_known()
-            made = (whole(*key) if key[0] in WHOLE else Scan(*key) if key[0] in SCANS else Kernel(*key)) if usable else None
+            kinds = ((WHOLE, whole), (SCANS, Scan), (along.ACTS, along.Along), (FOLDS, Fold))
+            make = next((make for names, make in kinds if key[0] in names), Kernel)
+            made = make(*key) if usable else None
         except (Unsupported, llvm.CompileError, RuntimeError, ValueError, TypeError):
             made = None
         _kernels[key] = made
@@ -168,6 +223,10 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
         return attempt_whole(name, args)
     if name in SCANS:
         return attempt_scan(name, *args)
+    if name in ALONG:
+        return None if outline.enough else attempt_along(name, args)
+    if name in FOLDS:
+        return attempt_fold(name, *args)
     shape, arguments, arrays = first.shape, [], []
     by_rows = name in ROWS
     for arg in args:
@@ -241,7 +300,8 @@ def asking(name: str) -> Callable:
     return wrap
 
 
-BACKWARD = ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum")
+BACKWARD = ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum",
+            "gather", "gather_backward", "index_select_backward", "scatter_value", "sinh", "cosh")
 
 
 def install() -> None:

@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core import dtypes, modes
+from ..core.error_function import in_chunks
 from ..tensor import Tensor
 from .record import composite, pointwise, primitive
 
@@ -12,6 +13,7 @@ def tie_share(g, better, tie):
     return where(tie, g / 2, where(better, g, 0))
 
 
+MANY = 1 << 12  # elements from which np.clip, one pass for two, is worth its dearer call
 NO_COMPLEX = "clamp is not supported for complex types"
 
 
@@ -63,9 +65,31 @@ def fmin(input, other):
     """
 
 
-@primitive(grad=dict(input=lambda g, input, min, max: g * clamp_mask(input, min, max)), node="ClampBackward1", where="",
+def raw_clamp_backward(g, input, min, max):
+    def slope(g, input):
+        inside = input <= max if min is None else input >= min
+        if min is not None and max is not None:
+            inside &= input <= max
+        return np.where(inside, g, g.dtype.type(0))
+
+    return in_chunks(slope, g, input)
+
+
+@composite("", raw=raw_clamp_backward)
+def clamp_backward(g, input, min, max):
+    """The gradient of clamping between numbers; the edges count as inside."""
+    if min is None:
+        return where(input <= max, g, 0)
+    if max is None:
+        return where(input >= min, g, 0)
+    return where((input >= min) & (input <= max), g, 0)
+
+
+@primitive(grad=dict(input=lambda g, input, min, max: clamp_backward(g, input, min, max)), node="ClampBackward1", where="",
            family="pointwise_scalar")
 def _clamp_numbers(input, min, max):
+    if min is not None and max is not None and input.dtype.kind == "f" and input.size > MANY:
+        return np.clip(input, np.asarray(min).astype(input.dtype), np.asarray(max).astype(input.dtype))
     result = input
     if min is not None:
         result = np.maximum(np.asarray(min).astype(input.dtype), result)
@@ -74,25 +98,15 @@ def _clamp_numbers(input, min, max):
     return result
 
 
-@composite("")
-def clamp_mask(input, min, max):
-    """Where clamping leaves input alone; the edges count as inside."""
-    if min is None:
-        return input <= max
-    if max is None:
-        return input >= min
-    return (input >= min) & (input <= max)
-
-
 @pointwise(lambda input, min, max: np.minimum(np.maximum(input, min), max), where="", node="ClampBackward0", no_complex=NO_COMPLEX,
-           grad=dict(input=lambda g, input, min, max: g * ((input >= min) & (input <= max)),
-                     min=lambda g, input, min, max: g * ((min < max) & (input < min)),
-                     max=lambda g, input, min, max: g * ((input > max) | (max < min))))
+           grad=dict(input=lambda g, input, min, max: where((input >= min) & (input <= max), g, 0),
+                     min=lambda g, input, min, max: where((min < max) & (input < min), g, 0),
+                     max=lambda g, input, min, max: where((input > max) | (max < min), g, 0)))
 def _clamp_tensors(input, min, max): ...
 
 
 @pointwise(np.maximum, where="torch method inplace", node="ClampMinBackward0", numbers="other", no_complex=NO_COMPLEX,
-           grad=dict(input=lambda g, input, min: g * (input >= min), min=lambda g, input, min: g * (input < min)))
+           grad=dict(input=lambda g, input, min: where(input >= min, g, 0), min=lambda g, input, min: where(input < min, g, 0)))
 def clamp_min(input, min):
     """The larger of input and min.
 
@@ -103,7 +117,7 @@ def clamp_min(input, min):
 
 
 @pointwise(np.minimum, where="torch method inplace", node="ClampMaxBackward0", numbers="other", no_complex=NO_COMPLEX,
-           grad=dict(input=lambda g, input, max: g * (input <= max), max=lambda g, input, max: g * (input > max)))
+           grad=dict(input=lambda g, input, max: where(input <= max, g, 0), max=lambda g, input, max: where(input > max, g, 0)))
 def clamp_max(input, max):
     """The smaller of input and max.
 

@@ -13,7 +13,7 @@ NAMES = {
             "repeat repeat_interleave roll rot90 select_scatter slice_scatter sum_of_repeats tile trace tril tril_indices triu triu_indices",
         "attention": "_attention attention_key attention_mask attention_query attention_value composed_weights multi_head_attention_forward "
             "scaled_dot_product_attention score_gradient",
-        "bounds": "_clamp_numbers _clamp_tensors clamp clamp_mask clamp_max clamp_min fmax fmin maximum minimum tie_share",
+        "bounds": "_clamp_numbers _clamp_tensors clamp clamp_backward clamp_max clamp_min fmax fmin maximum minimum tie_share",
         "class_loss": "_cross_entropy _nll_loss _nll_loss2d cross_entropy cross_entropy_backward nll_backward nll_loss",
         "convolution": "_conv_transpose _convolution channel_total conv1d conv2d conv3d conv_input conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d "
             "conv_weight cropped_convolution",

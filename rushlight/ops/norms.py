@@ -14,11 +14,10 @@ from .view import _permute, reshape, unsqueeze
 
 def norm_of(input, order, dim, keepdim):
     """The vector norm over `dim` (a tuple), in the real dtype."""
-    size = np.abs(input)
     if order == 2:
-        if input.dtype.kind == "c":
-            return np.sqrt(np.add.reduce(np.square(size), axis=dim, keepdims=keepdim))
-        return np.sqrt(np.add.reduce(np.square(input), axis=dim, keepdims=keepdim))
+        squares = np.square(np.abs(input) if input.dtype.kind == "c" else input)
+        return np.sqrt(np.add.reduce(squares, axis=dim, keepdims=keepdim))
+    size = np.abs(input)
     if order == 1:
         return np.add.reduce(size, axis=dim, keepdims=keepdim)
     if order == np.inf:

@@ -11,7 +11,7 @@ from .extrema import refuse_complex
 from .gathering import taken
 from .joining import cat
 from .powers import logaddexp_kernel
-from .record import composite, primitive
+from .record import RAW, composite, primitive
 from .view import _slice
 
 WIDE = 256  # elements of a slice that are worth a call of NumPy
@@ -69,7 +69,26 @@ def _cumprod(input, dim):
     return accumulated(np.multiply, input, dim)
 
 
-@composite("")
+def raw_cumprod_grad(g, input, out, dim):
+    """As `cumprod_grad`, for gradients that are not differentiated again: in a few passes, however many zeros there are.
+
+    Before the first 0 of a slice as elsewhere; at it, what the products are without it; behind it 0.
+    """
+    if not input.ndim:
+        return g
+    reversed_sum = RAW["reversed_cumsum"]
+    zero = input == 0
+    if not zero.any():
+        return reversed_sum(g * out, dim) / input
+    met = np.add.accumulate(zero, dim, np.int64)
+    first = zero & (met == 1)
+    ones = input.dtype.type(1)
+    before = reversed_sum(g * out, dim) / np.where(zero, ones, input)
+    without = RAW["_cumprod"](np.where(first, ones, input), dim)
+    return np.where(met == 0, before, np.where(first, reversed_sum(g * without, dim), input.dtype.type(0)))
+
+
+@composite("", raw=raw_cumprod_grad)
 def cumprod_grad(g, input, out, dim):
     """sum over later k of g[k] * out[k] / input[i]; where an element is 0, without dividing."""
     if not input.ndim:

@@ -100,3 +100,96 @@ def test_large_products_of_bfloat16_are_rounded_once(shape, turned):
     assert ((got.float() - want).abs() <= want.abs() / 256 + 1e-3).all()
     if matmul_half.usable():
         assert any(key[0] in eager.PRODUCTS and type(made) is not int for key, made in eager._kernels.items())
+
+
+FUNCTIONS = "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac".split()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_numpy_has_slowly(name):
+    values = RNG.normal(size=(300, 500)).astype(np.float32) * 3
+    values[0, :6] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0]
+    x = wrap(values)
+    with np.errstate(all="ignore"):
+        got = getattr(torch, name)(x)._array
+        want = np.concatenate([getattr(torch, name)(wrap(part))._array for part in values])
+    np.testing.assert_allclose(got.ravel(), want, rtol=2e-6, atol=1e-6)
+
+
+INDEXED = [((400, 500), 0), ((400, 500), 1), ((7, 300, 80), 1), ((7, 300, 80), 2), ((200_000,), 0)]
+
+
+def index_for(shape, dim, kind):
+    if kind == "own":
+        return RNG.integers(0, shape[dim], shape)
+    line = RNG.integers(0, shape[dim], shape[dim]).reshape([-1 if at == dim else 1 for at in range(len(shape))])
+    return np.broadcast_to(line, shape)
+
+
+@pytest.mark.parametrize("kind", ["own", "expanded"])
+@pytest.mark.parametrize("shape,dim", INDEXED)
+def test_reading_and_adding_along_a_dim(shape, dim, kind):
+    x, y = (RNG.integers(-9, 9, shape).astype(np.float32) for _ in range(2))
+    index = index_for(shape, dim, kind)
+    places = tuple(index if at == dim else grid for at, grid in enumerate(np.indices(shape)))
+    added = x.copy()
+    np.add.at(added, places, y)
+    read = np.zeros(shape, np.float32)
+    np.add.at(read, places, y)
+    a, b, i = wrap(x).requires_grad_(), wrap(y).requires_grad_(), wrap(index)
+    np.testing.assert_array_equal(a.gather(dim, i).detach()._array, np.take_along_axis(x, index, dim))
+    a.gather(dim, i).backward(wrap(y))
+    np.testing.assert_array_equal(a.grad._array, read)
+    np.testing.assert_array_equal(a.scatter_add(dim, i, b).detach()._array, added)
+    order = RNG.permuted(np.broadcast_to(np.arange(shape[dim]).reshape([-1 if at == dim else 1 for at in range(len(shape))]), shape), axis=dim)
+    np.testing.assert_array_equal(np.take_along_axis(a.scatter(dim, wrap(order), b).detach()._array, order, dim), y)
+    a.grad = None
+    a.scatter(dim, wrap(order), b).sum().backward()
+    assert not a.grad._array.any() and (b.grad._array == 1).all()
+
+
+@pytest.mark.parametrize("shape,dim", INDEXED)
+def test_slices_by_their_numbers(shape, dim):
+    x, y = (RNG.integers(-9, 9, shape).astype(np.float32) for _ in range(2))
+    index = RNG.integers(0, shape[dim], shape[dim])
+    place = (slice(None),) * dim + (index,)
+    want, read = x.copy(), np.zeros(shape, np.float32)
+    np.add.at(want, place, y)
+    np.add.at(read, place, y)
+    a = wrap(x).requires_grad_()
+    np.testing.assert_array_equal(a.index_add(dim, wrap(index), wrap(y)).detach()._array, want)
+    a.index_select(dim, wrap(index)).backward(wrap(y))
+    np.testing.assert_array_equal(a.grad._array, read)
+
+
+def test_an_index_out_of_range_touches_nothing():
+    x = wrap(RNG.normal(size=(400, 500)).astype(np.float32))
+    index = RNG.integers(0, 500, (400, 500))
+    for bad in (500, -1, 1 << 62, -1 << 62):
+        index[399, 499] = bad
+        for act in (lambda i: x.gather(1, i), lambda i: x.scatter_add(1, i, x), lambda i: x.scatter(1, i, x)):
+            with pytest.raises(RuntimeError, match=f"index {bad} is out of bounds for dimension 1 with size 500"):
+                act(wrap(index))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape,dims", [((300, 500), (1,)), ((40, 70, 61), (1, 2)), ((3, 70_001), (-1,)), ((1 << 17, 3), (1,)), ((262_147,), (0,))])
+def test_sums_and_norms_of_rows(shape, dims, dtype):
+    x = wrap(RNG.normal(size=shape).astype(dtype))
+    exact = x._array.astype(np.longdouble)
+    loose = {"rtol": 1e-6 if dtype is np.float32 else 1e-13, "atol": 1e-4 if dtype is np.float32 else 1e-11}
+    for keepdim in (False, True):
+        for got, want in ((x.sum(dims, keepdim), exact.sum(axis=dims, keepdims=keepdim)), (x.mean(dims, keepdim), exact.mean(axis=dims, keepdims=keepdim)),
+                          (torch.linalg.vector_norm(x, 2, dims, keepdim), np.sqrt(np.square(exact).sum(axis=dims, keepdims=keepdim)))):
+            assert got.shape == want.shape and got._array.dtype == dtype
+            np.testing.assert_allclose(got._array, want.astype(dtype), **loose)
+    np.testing.assert_allclose(float(x.sum()), float(exact.sum()), rtol=1e-4)
+    np.testing.assert_allclose(float(x.norm()), float(np.sqrt(np.square(exact).sum())), rtol=1e-5)
+
+
+def test_sums_of_rows_with_nan_and_infinity():
+    values = np.ones((300, 500), np.float32)
+    values[0, 3], values[1, 499], values[2, 0], values[2, 1] = np.nan, np.inf, np.inf, -np.inf
+    found = wrap(values).sum(1)._array
+    assert np.isnan(found[[0, 2]]).all() and found[1] == np.inf and (found[3:] == 500).all()
+    assert np.isnan(float(wrap(values).sum())) and float(wrap(np.full((512, 512), 1e30, np.float32)).norm()) == np.inf

@@ -1,0 +1,35 @@
+"""Gradients at limits and zeros: clamping passes nothing on outside, products without the element that is 0."""
+import pytest
+
+import rushlight as torch
+
+
+@pytest.mark.parametrize("size", [4, 8192])
+@pytest.mark.parametrize("limit", [lambda x: x.clamp(-1, 1), lambda x: x.clamp(min=-1), lambda x: x.clamp(max=1), lambda x: torch.clamp_min(x, -1),
+                                   lambda x: x.clamp(torch.tensor(-1.0), torch.tensor(1.0)), lambda x: torch.clamp_max(x, torch.tensor(1.0))])
+def test_an_infinite_gradient_outside_is_dropped(limit, size):
+    """PyTorch chooses between the gradient and 0; a product with a mask would give NaN."""
+    x = torch.tensor([-2.0, -1.0, 0.5, 2.0]).repeat(size // 4).requires_grad_()
+    limit(x).backward(torch.full((size,), float("inf")))
+    inside = limit(x).detach() == x.detach()
+    assert torch.equal(x.grad, torch.where(inside, torch.full((size,), float("inf")), torch.zeros(size)))
+
+
+def test_limits_that_cross_give_the_upper_one():
+    x = torch.linspace(-3, 3, 8192)
+    assert torch.equal(x.clamp(1, -1), torch.full((8192,), -1.0))
+    x[0] = float("nan")
+    assert torch.isnan(x.clamp(-1, 1)[0])
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_running_products_with_zeros(dim):
+    """The gradient in a few passes is the one that differentiates again, which leaves every element out in turn."""
+    torch.manual_seed(dim)
+    x = torch.randint(-2, 3, (5, 6, 4)).double()
+    x[:, 2] = 1.5
+    x.requires_grad_()
+    g = torch.randn(5, 6, 4, dtype=torch.float64)
+    fast, = torch.autograd.grad(x.cumprod(dim), x, g)
+    slow, = torch.autograd.grad(x.cumprod(dim), x, g, create_graph=True)
+    assert torch.allclose(fast, slow.detach(), atol=1e-12)
