@@ -40,8 +40,7 @@ from .launch import Direct
 from .make import Maker, Unsupported
 from .names import FLOATING, op_name
 from .parting import parted, parts
-from .rules import RULES
-from .rules_primitive import composite_rule, rule_of
+from .rules_primitive import rule_of
 from .runtime import IndexFault, Misfit
 from .sharing import writes_into_shared
 from .sized import chosen

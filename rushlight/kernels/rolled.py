@@ -121,6 +121,7 @@ class Loop:
             f.sizes.known[""] = f.sizes.line(f"load ptr, ptr {slot}, align 8")
         self.pool = self.base(self.slots["pool"])
         self.parallel = f.load(POINTER, f.address(self.pool, f.i64(PARALLEL), "i64"), 8)
+        self.alone = f.emit(Type("i1"), f"icmp eq {self.parallel}, null")  # there is no pool of one thread
         self.frame = f.alloca(POINTER, max((len(step.buffers) for step in steps), default=0) + 1, 16)
         self.begin()
         for step in steps:
@@ -196,10 +197,17 @@ class Loop:
             address = self.address(name, number)
             f.store(address if same(offset, 0) else self.moved(address, offset), f.address(self.frame, f.i64(at), "ptr"), 8)
         items, grain = step.items, step.grain
+        count = f.i64(items)
+
+        def here() -> None:
+            f.do(f"call void @{step.function}({self.frame}, i64 0, {count})")
+
         if type(items) is int and type(grain) is int and items <= grain:  # one piece, which the caller would run
-            f.do(f"call void @{step.function}({self.frame}, i64 0, i64 {items})")
+            here()
         else:
-            f.do(f"call void {self.parallel.text}({self.pool}, ptr @{step.function}, {self.frame}, {f.i64(items)}, {f.i64(grain)})")
+            share = f.i64(grain)
+            f.either(self.alone, here, lambda: f.do(
+                f"call void {self.parallel.text}({self.pool}, ptr @{step.function}, {self.frame}, {count}, {share})"))
 
 
 def emit_loop(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
