@@ -28,7 +28,7 @@ class Fold:
     def __init__(self, name: str, dtype: str):
         element, pointer, i64, double = {"float32": "float", "float64": "double"}[dtype], Type("ptr"), Type("i64"), Type("double")
         size = 4 if element == "float" else 8
-        lanes = llvm.engine().vector_bits // (8 * size)
+        lanes = llvm.host().vector_bits // (8 * size)
         kind, scalar = Type(element, lanes), Type(element)
         self.name, self.step = name, lanes * VECTORS
         module = Module()
