@@ -242,12 +242,15 @@ def walk(roots: list[Expr]) -> list[Expr]:
     order: dict[Expr, None] = {}
     stack = list(reversed(roots))
     while stack:
-        expr = stack[-1]
-        missing = [child for child in expr.children if child not in order] if expr not in order else None
+        expr = stack.pop()
+        if expr in order:
+            continue
+        children = expr.children
+        missing = [child for child in children if child not in order] if children else None
         if missing:
+            stack.append(expr)
             missing.reverse()
             stack += missing
         else:
             order[expr] = None
-            stack.pop()
     return list(order)
