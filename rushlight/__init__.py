@@ -7,7 +7,7 @@ import os
 
 from .core.collector import Waits
 
-with Waits(stays=True):
+with Waits():
     from . import autograd, ops
     from .autograd.graph import is_anomaly_check_nan_enabled, is_anomaly_enabled
     from .core import absent, dtypes, modes, parallel
@@ -83,7 +83,7 @@ def __getattr__(name):
 
 def imported(module):
     """A module of this package."""
-    with Waits(stays=True):
+    with Waits():
         return importlib.import_module("." + module, __name__)
 
 

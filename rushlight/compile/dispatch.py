@@ -20,7 +20,7 @@ from ..capture.rebuild import NATIVE
 from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
 from ..capture.training import TRAINING
-from ..core.collector import Waits
+from ..core.collector import LooksSeldom
 from ..core.modes import slow
 from ..ops import overriding
 from .config import config, counters
@@ -232,7 +232,7 @@ class Compiled:
     def miss(self, point: Point, roots: list) -> Any:
         if point.skipped:
             return NATIVELY
-        with LOCK, Waits():
+        with LOCK, LooksSeldom():
             for entry in point.entries:  # another thread may have made it
                 if entry.guard(*roots) is True:
                     break
