@@ -59,6 +59,15 @@ def as_tuple(value):
     return (value,) if isinstance(value, (Tensor, GradientEdge)) or value is None else tuple(value)
 
 
+def warn_of_cycles(stacklevel):
+    """What is said where `.grad` gets a history."""
+    import warnings
+    warnings.warn("Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
+                  "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
+                  "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak.",
+                  UserWarning, stacklevel=stacklevel)
+
+
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
     """Accumulate the gradients of `tensors` into the leaves they depend on.
 
@@ -83,11 +92,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
-        import warnings
-        warnings.warn("Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
-                      "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
-                      "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak.",
-                      UserWarning, stacklevel=3)
+        warn_of_cycles(4)
     edges, starts = starting_edges(tensors, gradients, create_graph)
     previous = modes.grad_enabled()
     try:  # no `with`: Ctrl-C may come on the way into its `__exit__`, and would leave the mode as it is

@@ -56,11 +56,15 @@ def refuse(reason: str) -> Break:
 
 def backward(self: Any, roots: list, gradients: list, given: dict) -> None:
     """Record the gradients of the leaves and add them to their `.grad`."""
-    if given.get("create_graph"):
-        raise refuse("backward with create_graph keeps a history in .grad")
+    create = bool(given.get("create_graph"))
+    keep = create if given.get("retain_graph") is None else bool(given["retain_graph"])
+    if create:
+        if any(id(leaf) in self.cuts for leaf in history_of(self, roots)):
+            raise refuse("backward with create_graph through a tensor with hooks")
+        api.warn_of_cycles(2)  # PyTorch says it once
     roots, gradients = through_cuts(self, roots, gradients)
     leaves = leaves_of(self, roots)
-    if not given.get("retain_graph"):
+    if not keep:
         self.spent.update((id(root.stand_in), root.stand_in) for root in roots)
     if given.get("inputs") is not None:
         chosen = as_list(self, given["inputs"])
@@ -69,28 +73,33 @@ def backward(self: Any, roots: list, gradients: list, given: dict) -> None:
         leaves = [leaf for leaf in leaves if any(item is leaf for item in chosen)]
     if not leaves:
         return
-    found = differentiate(self, roots, gradients, leaves, bool(given.get("retain_graph")))
+    if create:
+        found = [self.value(item) for item in recorded_grad(self, roots, leaves, gradients, {"keep": keep, "create": True, "unused": False})]
+    else:
+        found = differentiate(self, roots, gradients, leaves, keep)
     for leaf, gradient in zip(leaves, found):
         before, after = hooks_of(leaf.real) if leaf.source is not None else ((), ())
+        if create and (before or after):
+            raise refuse("backward with create_graph into a tensor with hooks")
         for hook in before:
             gradient = hooked(self, hook, gradient)
         if leaf.source is None:
-            with modes.no_grad():
+            with modes.set_grad_enabled(create):
                 leaf.gradient = gradient if leaf.gradient is None else self.call_op(Tensor.add, (leaf.gradient, gradient), {})
             continue
-        accumulate(self, leaf, gradient)
+        accumulate(self, leaf, gradient, create)
         for hook in after:
             hooked(self, hook, leaf)
 
 
-def accumulate(self: Any, leaf: Any, gradient: Any) -> None:
-    """Add to a leaf's `.grad`."""
+def accumulate(self: Any, leaf: Any, gradient: Any, recorded: bool = False) -> None:
+    """Add to a leaf's `.grad`; to a new tensor with a history where the pass itself is recorded."""
     before = self.value(self.tensor_attribute(leaf, "grad"))
     if before is None:
         self.set_tensor_attribute(leaf, "grad", gradient)
         return
-    with modes.no_grad():
-        if before.source is None:
+    with modes.set_grad_enabled(recorded):
+        if before.source is None or recorded:
             self.set_tensor_attribute(leaf, "grad", self.call_op(Tensor.add, (before, gradient), {}))
         else:
             self.call_op(Tensor.add_, (before, gradient), {})

@@ -517,7 +517,33 @@ def test_backward_with_create_graph():
             opt.zero_grad()
             return loss.detach(), penalty.detach()
         return step
-    training(extra, native=False)
+    training(extra)
+
+
+def test_gradients_that_keep_a_history():
+    """`.grad` with a history at the end, added to one that was there."""
+    def make(T):
+        net = model(T)
+        params = list(net.parameters())
+
+        def step(x, y):
+            loss = T.nn.functional.cross_entropy(net(x), y)
+            loss.backward(create_graph=True)
+            (net[0].weight.square().sum() * 0.1).backward(create_graph=True)
+            return loss.detach()
+
+        def run(x, y):
+            found = compiled(x, y)
+            history = [p.grad.requires_grad for p in params]
+            second = T.autograd.grad(sum(p.grad.square().sum() for p in params), params)
+            for p in params:
+                p.grad = None
+            return found, history, list(second)
+        compiled = rushlight.compile(step) if T is rushlight else step
+        return run, lambda: params
+    ours, theirs = make(rushlight)[0], make(torch)[0]
+    for at in range(3):
+        close(plain(ours(*data(rushlight, at))), plain(theirs(*data(torch, at))))
 
 
 def test_custom_function():
