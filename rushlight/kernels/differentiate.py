@@ -410,6 +410,9 @@ def differentiated(module: Any, known: dict[GraphNode, Any], constants: dict[Gra
     graph = module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     make.tape, make.noises = tape, []
+    recording = {"grad": modes.grad_enabled(), "inference": modes.inference_enabled()}
+    if not ends_as_begun(graph):
+        raise Unsupported("a mode that stays switched")
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             plain = node in constants and not isinstance(constants[node], Tensor)
@@ -425,8 +428,12 @@ def differentiated(module: Any, known: dict[GraphNode, Any], constants: dict[Gra
             env.setdefault(node, symbol)
         elif node in constants:
             env[node] = constants[node]  # a number, or a size
-        elif target_name(node.target) == "set_mode" and node.args[0] == "autocast":
-            modes.AUTOCAST.set(node.args[1])
+        elif target_name(node.target) == "set_mode":
+            if node.args[0] == "autocast":
+                modes.AUTOCAST.set(node.args[1])
+            else:
+                recording[node.args[0]] = node.args[1]
+                make.tape = tape if recording["grad"] and not recording["inference"] else None
         elif node.op.startswith("call") and target_name(node.target).endswith("_") and not target_name(node.target).endswith("__"):
             env[node] = written(make, node, env, examples)
         elif node.op != "output":
@@ -451,6 +458,13 @@ def differentiated(module: Any, known: dict[GraphNode, Any], constants: dict[Gra
     tangents = [Symbol(make, make.intern(Source, f"g{i}", o.shape, o.array.dtype, contiguous(o.shape), 0)) for i, o in enumerate(outputs)]
     grads = backward(make, tape, outputs, [t if d else None for t, d in zip(tangents, differentiable)], wanted)
     return assembled(make, module, result, nodes, outputs, inputs, placeholders, constants, tangents, wanted, grads, differentiable)
+
+
+def ends_as_begun(graph: Any) -> bool:
+    """Whether the modes that a graph switches are those of its begin in the end."""
+    present = {"grad": modes.grad_enabled(), "inference": modes.inference_enabled(), "autocast": modes.AUTOCAST.get()}
+    ended = {node.args[0]: node.args[1] for node in graph.nodes if node.op == "call_function" and target_name(node.target) == "set_mode"}
+    return all(present[name] == value for name, value in ended.items())
 
 
 def traced_dtype(node: GraphNode, default: Any = None) -> Any:

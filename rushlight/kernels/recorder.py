@@ -80,7 +80,8 @@ class Recorder:
         self.present: dict[int, Array] = {}  # by Symbol of an input that was written: the input
         self.owners: dict[int, list[GraphNode]] = {}  # by Symbol: the nodes that hold it
         self.views: dict[Any, list[Symbol]] = {}  # by buffer of an input, or by array: the views of it
-        self.modes = {"grad": True, "inference": False}
+        self.modes = {"grad": modes.grad_enabled(), "inference": modes.inference_enabled()}
+        self.switch()
         self.checks: list[Array] = []  # which are computed though nobody reads them
         self.stale: set[int] = set()  # views of what was written since
         self.spans: dict[GraphNode, list[tuple[int, int]]] = {}  # where values lie, as tracing found
@@ -108,6 +109,10 @@ class Recorder:
                             raise Unsupported("a view of what was written since")
                 self.enter_value(node, self.call(node))
                 self.collect()
+
+    def switch(self) -> None:
+        """Record on the tape, or not, as the modes say."""
+        self.make.tape = self.tape if self.modes["grad"] and not self.modes["inference"] else None
 
     def enter_value(self, node: GraphNode, value: Any) -> None:
         """Note a node's value, who holds it, and what it is a view of."""
@@ -151,7 +156,7 @@ class Recorder:
             return self.set_item(node, *args)
         if name == "set_mode" and args[0] in self.modes:
             self.modes[args[0]] = args[1]
-            self.make.tape = self.tape if self.modes["grad"] and not self.modes["inference"] else None
+            self.switch()
             return None
         if name == "set_mode":
             modes.AUTOCAST.set(args[1])  # for the rules; `run` sets it back

@@ -5,7 +5,9 @@ all, and stores the latter into the tensors' memory at the end.  Read `whole_ste
 """
 
 import operator
+from collections import deque
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,13 @@ from ..autograd.node import Freed, Node
 from ..autograd.recorded import gradients, leaf_gradients
 from ..core import dtypes
 from ..core.clock import Ledger
+from ..core.generator import default_generator
 from ..graph import Node as GraphNode
 from ..graph.node import target_name
 from ..tensor import Tensor, new, note_writes, tick, user_frame
 from . import program, sized
 from .arrays import Array, Source, contiguous
-from .differentiate import descriptor, used_buffers
+from .differentiate import descriptor, ends_as_begun, used_buffers
 from .launch import Direct
 from .make import Unsupported
 from .recorder import Again, Draw, Noise, Recorder, writes
@@ -68,14 +71,9 @@ def whole_step(module: Any, known: dict, constants: dict, examples: dict, name_o
             if reason.node in called:
                 raise reason.reason from None
             called.add(reason.node)
-    if recorder.make.tape is None and any(target_name(n.target) == "set_mode" for n in module.graph.nodes) and not ends_as_begun(module.graph):
+    if not ends_as_begun(module.graph):
         raise Unsupported("a mode that stays switched")
     return assembled(recorder, module, evaluator)
-
-
-def ends_as_begun(graph: Any) -> bool:
-    switches = [node.args[1] for node in graph.nodes if node.op == "call_function" and target_name(node.target) == "set_mode"]
-    return not switches or len(switches) % 2 == 0
 
 
 def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
@@ -157,8 +155,11 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
         if isinstance(value, Source) or value in outputs:
             value = program.Point(f"cast_{value.dtype}", (value,), value.shape, value.dtype)
         written.append((sources[source], len(outputs)))
-        if source.strides == contiguous(source.shape):
+        order = memory_order(source)
+        if order is not None:
             into[len(outputs)] = source.buffer
+            if order != sorted(order):
+                value = recorder.make.permute(value, order)
         outputs.append(value)
     outputs += recorder.checks
     taken = sized.chosen([symbol.array for _, symbol in inputs], used_buffers(outputs) | set(into.values()))
@@ -171,6 +172,17 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
     return runner(module, native, [(numbers.get(node, -1), recorder.constants.get(node)) for node, _ in inputs], [i for i, _ in chosen],
                   copies, [i for i, _ in written], [(kind, at if kind == "input" else place[at], dtype, live) for kind, at, dtype, live in picks],
                   type(result), [number_symbol(recorder, node) for node, _ in inputs], evaluator)
+
+
+def memory_order(source: Source) -> list[int] | None:
+    """The dims from the outermost in memory to the innermost, of a tensor without gaps; else None."""
+    if source.strides == contiguous(source.shape):
+        return list(range(source.ndim))
+    if any(map(is_open, (*source.shape, *source.strides))):
+        return None
+    order = sorted(range(source.ndim), key=lambda dim: -source.strides[dim])
+    dense = tuple(source.strides[dim] for dim in order) == contiguous(tuple(source.shape[dim] for dim in order))
+    return order if dense else None
 
 
 def is_input(node: GraphNode) -> bool:
@@ -213,27 +225,38 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
     simple = not numbers and all(i >= 0 for i, _ in where)
     order = [where[i][0] for i in chosen]
     targets = [where[i] for i in written]
+    copied = [where[at] for at, _ in copies]
     noises = [i for i, (_, value) in enumerate(where) if type(value) in (Noise, Draw)]
     expected = {i: native.inputs[at][0] for at, i in enumerate(chosen) if noises and where[i][0] >= 0 and i not in numbers
                 and not any(map(is_open, native.inputs[at][0]))}
     needed = [n for i in noises for n in where[i][1].sizes]
     measure = evaluator(needed)
 
-    def run(*args: Any) -> Any:
+    def arrays_of(args: tuple) -> list[np.ndarray]:
         if simple:
-            arrays = [args[i]._array for i in order]
-        else:
-            values = [value if i < 0 else args[i] for i, value in where]
-            for i in chosen:
-                if i in expected and values[i]._array.shape != expected[i]:
-                    raise Misfit("an input of another shape")  # before any random number is drawn
-            left = iter(needed if measure is None else measure(args))
-            drawn = {i: values[i].draw([next(left) for _ in values[i].sizes]) for i in noises}
-            arrays = [v._array if isinstance(v, Tensor) else drawn[i] if i in drawn else np.array(v) for i, v in ((i, values[i]) for i in chosen)]
-        outs = call(*arrays)
-        for at, out in copies:
-            i, value = where[at]
-            (value if i < 0 else args[i])._array[...] = outs[out]
+            return [args[i]._array for i in order]
+        values = [value if i < 0 else args[i] for i, value in where]
+        for i in chosen:
+            if i in expected and values[i]._array.shape != expected[i]:
+                raise Misfit("an input of another shape")  # before any random number is drawn
+        left = iter(needed if measure is None else measure(args))
+        drawn = {i: values[i].draw([next(left) for _ in values[i].sizes]) for i in noises}
+        return [v._array if isinstance(v, Tensor) else drawn[i] if i in drawn else np.array(v) for i, v in ((i, values[i]) for i in chosen)]
+
+    def drawn_and_called(args: tuple) -> list[np.ndarray]:
+        """As `call`; where it ends early, nothing was written, and nothing drawn either."""
+        mark = default_generator.mark()
+        try:
+            return call(*arrays_of(args))
+        except BaseException:
+            default_generator.back_to(mark)
+            raise
+
+    def run(*args: Any) -> Any:
+        outs = drawn_and_called(args) if noises else call(*arrays_of(args))
+        if copies:  # with no Python in between, where Ctrl-C might come
+            targeted = [(value if i < 0 else args[i])._array for i, value in copied]
+            deque(map(operator.setitem, targeted, repeat(...), [outs[out] for _, out in copies]), 0)
         frame = user_frame()
         note_writes([value if i < 0 else args[i] for i, value in targets], frame)
         results = []
