@@ -292,8 +292,14 @@ def groupby(iterable, key=None):
 
 
 def islice(iterable, *args):
-    itertools.islice((), *args)  # raises where they are no limits
-    return sliced(iterable, slice(*args))
+    limits = slice(*args)
+    words = "Stop argument" if len(args) == 1 else "Indices"
+    for limit in (limits.start, limits.stop):
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise ValueError(f"{words} for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if limits.step is not None and (not isinstance(limits.step, int) or limits.step < 1):
+        raise ValueError("Step for islice() must be a positive integer or None.")
+    return sliced(iterable, limits)
 
 
 def sliced(iterable, limits):

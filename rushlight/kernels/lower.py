@@ -580,7 +580,7 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
         trained = training(module, lowering, example_inputs)
         if trained is not None:
             return trained
-    if writing or parts(module.graph) or switched_too_late(module.graph, lowering, example_inputs):
+    if writing or parts(module.graph) or leaves_ops_to_autocast(module.graph, lowering):
         return module.forward
     if lowering.guessed and any(target_name(node.target) in RANDOM for node in module.graph.nodes if node.op.startswith("call")):
         raise Fixed(frozenset(sizes.order))  # after a wrong guess random numbers would be drawn a second time
@@ -591,14 +591,11 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
     return run
 
 
-def switched_too_late(graph: Any, lowering: Lowering, examples: list[Any]) -> bool:
-    """Whether a mode counts that native code would not see: a history that begins within the graph, or autocast around an op that stays one."""
-    switches = [node.args for node in graph.nodes if node.op == "call_function" and target_name(node.target) == "set_mode"]
-    tensors = [value for value in (*examples, *lowering.constants.values()) if isinstance(value, Tensor)]
-    if ("grad", True) in switches or ("inference", False) in switches:
-        return any(tensor._requires_grad for tensor in tensors)
+def leaves_ops_to_autocast(graph: Any, lowering: Lowering) -> bool:
+    """Whether autocast is switched in a graph some of whose ops stay ops, which native code would run in another order."""
+    switches = [node for node in graph.nodes if node.op == "call_function" and target_name(node.target) == "set_mode"]
     left = [node for node in graph.nodes if node.op.startswith("call") and node not in lowering.native and node not in lowering.constants]
-    return any(name == "autocast" for name, _ in switches) and len(left) > len(switches)
+    return any(node.args[0] == "autocast" for node in switches) and len(left) > len(switches)
 
 
 def programs(run: Callable) -> list[Any]:

@@ -63,3 +63,10 @@ def test_a_piece_that_begins_without_gradients_and_ends_with(inside):
     with rushlight._dynamo.config.patch(break_in_loops=True):
         found = run(rushlight, rushlight.compile)
     close(found, run(torch, lambda f: f), tolerance=1e-4)
+
+
+def test_items_of_containers_do_not_break():
+    """`net[at]` goes by itertools.islice, whose equivalent must not meet itself."""
+    net = rushlight.nn.Sequential(rushlight.nn.Linear(2, 3), rushlight.nn.ReLU(), rushlight.nn.Linear(3, 1))
+    report = rushlight._dynamo.explain(lambda x: net[2](net[1](net[0](x))) + net[-1].bias)(rushlight.ones(1, 2))
+    assert report.graph_break_count == 0
