@@ -17,7 +17,7 @@ from .archive import Package
 from .expand import expanded
 from .graph_signature import InputKind
 from .program import ExportedProgram, check_true, switch_mode
-from .writes import Examples
+from .writes import Examples, without_writes
 
 RESERVED = frozenset("auto break case char const continue default do double else enum extern float for goto if inline int long register restrict "
                      "return short signed sizeof static struct switch typedef union unsigned void volatile while main".split())
@@ -94,7 +94,10 @@ def function_of(ep: ExportedProgram, name: str, args: tuple | None, kwargs: dict
 
     def lowered(inputs: list) -> tuple[Any, list]:
         values = [*state, *[leaf.detach().contiguous() if hasattr(leaf, "detach") else leaf for leaf in inputs]]
-        return without_modes(expanded(ep.graph_module, values)), values
+        try:
+            return without_modes(expanded(without_writes(ep.graph_module, values), values)), values
+        except NotImplementedError as reason:
+            raise Unsupported(str(reason)) from None
 
     def write(whole: Object) -> Standalone:
         if not ep.checks.symbols:
@@ -106,8 +109,11 @@ def function_of(ep: ExportedProgram, name: str, args: tuple | None, kwargs: dict
 
             def at_sizes(sizes: dict[str, int]) -> tuple[Any, list]:
                 shapes = [[size if type(size) is int else size[1] * sizes[size[0]] + size[2] for size in item.shape or ()] for item in ep.checks.inputs]
-                module, values = lowered([zeros(shape, dtype=item.dtype) if item.tensor else item.value for item, shape in zip(ep.checks.inputs, shapes)])
-                return as_at(module, values), values
+                try:
+                    module, values = lowered([zeros(shape, dtype=item.dtype) if item.tensor else item.value for item, shape in zip(ep.checks.inputs, shapes)])
+                    return as_at(module, values), values
+                except (RuntimeError, ValueError, IndexError) as error:
+                    raise Unsupported(f"a program that does not run on zeros of the sizes {list(sizes.values())}: {error}") from None
             made = sized(whole, Open(name, free, dims, at_sizes, known, ep.checks.relations))
         taken = {*made.sizes, "workspace"}
         names = [f"{item.name}_" if item.name in RESERVED or item.name in taken else item.name for item in ep.checks.inputs if item.tensor]

@@ -12,7 +12,7 @@ from ..core.pytree import tree_unflatten
 from ..ops import sigmoid
 from ..ops.record import REGISTRY
 from . import compiled  # noqa: F401 (tells capture how to follow a program)
-from .build import Builder
+from .builder import Builder
 from .dynamic_shapes import Dim, Sizes, UserError
 from .onnx_apart import APART
 from .program import ExportedProgram

@@ -3,34 +3,12 @@
 Called by `ExportedProgram.run_decompositions`.  A write through a view stays what it is.  Read `functionalize` first.
 """
 
-import operator
-from typing import Any
 
 from ..graph import Graph, GraphModule, Node, map_nodes
-from ..tensor import Tensor
-from .build import placeholder
+from .builder import placeholder
 from .graph_signature import ExportGraphSignature, InputKind, OutputKind, OutputSpec, TensorArgument
+from .mutation import VIEWS, name_of, out_of_place
 from .program import ExportedProgram
-
-OPERATORS = {getattr(operator, "i" + name): getattr(operator, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")}
-# What gives a value that shares memory with its input.
-VIEWS = frozenset("view view_as reshape getitem select narrow slice transpose permute t squeeze unsqueeze expand unbind chunk split detach "
-                  "movedim swapaxes diagonal flatten unflatten getattr unfold as_strided contiguous to".split())
-
-
-def out_of_place(node: Node) -> Any:
-    """(op, target) of the same op without writing, or None."""
-    if node.op == "call_function" and node.target in OPERATORS:
-        return "call_function", OPERATORS[node.target]
-    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-    plain = name.removesuffix("_")
-    if name.endswith("_") and not name.endswith("__") and hasattr(Tensor, plain) and plain not in ("copy", "zero", "fill"):
-        return "call_method", plain
-    return None
-
-
-def name_of(node: Node) -> str:
-    return node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
 
 
 def functionalize(program: ExportedProgram) -> ExportedProgram:

@@ -19,7 +19,8 @@ from ..core.pytree import tree_flatten, tree_map, tree_unflatten
 from ..graph.node import RANDOM, target_name
 from ..nn.module import Module
 from ..tensor import Tensor
-from .build import Builder, argument_names, fresh
+from .build import argument_names, fresh
+from .builder import Builder
 from .dynamic_shapes import Sizes, UserError
 from .jit_module import TracedFunction, TracedModule, deprecated
 from .trace import ExportPolicy, ExportTracer, trace_module

@@ -224,6 +224,22 @@ def count_nonzero(w: Writer, input: Any, dim: Any = None) -> Value:
     return w.emit("ReduceSum", [counted, None if dim is None else w.ints(dim)], dtypes.int64, w.out()[1], keepdims=0)
 
 
+@rule("group_norm")
+def group_norm(w: Writer, input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *other: Any) -> Value:
+    """The groups as rows, normalized, then as they were; sizes may be free."""
+    dtype, rank, axis = input.dtype, len(input.shape), w.ints([-1])
+    rows = w.emit("Reshape", [input, w.ints([0, num_groups, -1])], dtype, (*input.shape[:1], num_groups, -1))
+    apart = w.emit("Sub", [rows, w.emit("ReduceMean", [rows, axis], dtype, rows.shape, keepdims=1)], dtype, rows.shape)
+    variance = w.emit("ReduceMean", [w.emit("Mul", [apart, apart], dtype, rows.shape), axis], dtype, rows.shape, keepdims=1)
+    scale = w.emit("Sqrt", [w.emit("Add", [variance, w.constant(eps, dtype)], dtype, rows.shape)], dtype, rows.shape)
+    found = w.emit("Reshape", [w.emit("Div", [apart, scale], dtype, rows.shape), w.emit("Shape", [input], dtypes.int64, (rank,))], dtype, input.shape)
+    for kind, value in (("Mul", weight), ("Add", bias)):
+        if value is not None:
+            column = w.emit("Reshape", [value, w.ints([-1] + [1] * (rank - 2))], dtype, (*value.shape, *(1,) * (rank - 2)))
+            found = w.emit(kind, [found, column], dtype, input.shape)
+    return found
+
+
 # -- products ------------------------------------------------------------------------------------------------------------
 
 

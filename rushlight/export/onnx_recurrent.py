@@ -14,7 +14,7 @@ from ..core.pytree import tree_leaves, tree_map
 from ..recurrent import GATES
 from .onnx_rules import BINARY, UNARY
 from .onnx_shapes import size_of
-from .onnx_write import ROWWISE, Unsupported, Value, Writer, rule
+from .onnx_write import ROWWISE, Value, Writer, rule
 
 KINDS: dict[str, tuple] = {"RNN_TANH": ("RNN", [0], {"activations": ["Tanh"]}), "RNN_RELU": ("RNN", [0], {"activations": ["Relu"]}),
          "GRU": ("GRU", [1, 0, 2], {"linear_before_reset": 1}), "LSTM": ("LSTM", [0, 3, 1, 2], {})}  # the order of gates that ONNX has
@@ -100,10 +100,6 @@ def recurrent(mode: str) -> Callable:
             (hx, params, biased, count, dropout, train, bidirectional, first), data, lengths = arguments, input, None
         directions = 2 if bidirectional else 1
         each = len(params) // (count * directions)
-        if each not in (2, 4):  # ONNX has no projection
-            if packed:
-                raise NotImplementedError("onnx.export: a packed LSTM with proj_size")
-            raise Unsupported
         if dropout and train and count > 1:
             raise NotImplementedError("onnx.export: dropout in training mode: export the model after eval()")
         if first:
@@ -116,7 +112,8 @@ def recurrent(mode: str) -> Callable:
             starts = [state if state is None or count == 1 else w.emit(
                 "Slice", [state, w.ints([layer * directions]), w.ints([(layer + 1) * directions]), w.ints([0])], state.dtype,
                 (directions, *state.shape[1:])) for state in given]
-            data, *ends = one_layer(w, mode, data, lengths, starts, groups[layer * directions:(layer + 1) * directions], biased)
+            own = groups[layer * directions:(layer + 1) * directions]
+            data, *ends = one_layer(w, mode, data, lengths, starts, own, biased) if each in (2, 4) else projected(w, data, lengths, starts, own, biased)
             for kind, end in zip(lasts, ends):
                 kind.append(end)
         stacked = [kind[0] if count == 1 else w.emit("Concat", kind, kind[0].dtype, (count * directions, *kind[0].shape[1:]), axis=0) for kind in lasts]
@@ -148,6 +145,60 @@ def one_layer(w: Writer, mode: str, data: Value, lengths: Any, starts: list, gro
         state.shape = (directions, batch, hidden)
     turned = w.emit("Transpose", [outputs[0]], data.dtype, (time, batch, directions, hidden), perm=[0, 2, 1, 3])
     return [w.emit("Reshape", [turned, w.ints([0, 0, -1])], data.dtype, (time, batch, directions * hidden)), *outputs[1:]]
+
+
+def projected(w: Writer, data: Value, lengths: Any, starts: list, groups: list, biased: bool) -> list:
+    """An LSTM layer whose output is projected, which no ONNX node is: a Scan over the steps, forwards and backwards."""
+    outputs, lasts = [], []
+    for at, group in enumerate(groups):
+        first = [None if state is None else w.emit("Gather", [state, w.constant(at, dtypes.int64)], state.dtype, state.shape[1:], axis=0) for state in starts]
+        output, *ends = scanned(w, data, lengths, first, group, biased, at == 1)
+        outputs.append(output)
+        lasts.append(ends)
+    wide = (*data.shape[:2], sum(output.shape[2] for output in outputs))
+    joined = outputs[0] if len(outputs) == 1 else w.emit("Concat", outputs, data.dtype, wide, axis=2)
+    axis, states = w.ints([0]), []
+    for kind in zip(*lasts):
+        rows = [w.emit("Unsqueeze", [state, axis], state.dtype, (1, *state.shape)) for state in kind]
+        states.append(rows[0] if len(rows) == 1 else w.emit("Concat", rows, rows[0].dtype, (len(rows), *kind[0].shape), axis=0))
+    return [joined, *states]
+
+
+def scanned(w: Writer, data: Value, lengths: Any, first: list, group: list, biased: bool, backwards: bool) -> list:
+    """One direction: its output at each step, zero past a sequence's length, and the last states."""
+    kind, batch = data.dtype, data.shape[1]
+    weight, hidden_weight, projection = group[0], group[1], group[-1]
+    cell, out = weight.shape[0] // 4, projection.shape[0]
+    turned = [w.emit("Transpose", [value], kind, value.shape[::-1], perm=[1, 0]) for value in (weight, hidden_weight, projection)]
+    size = w.emit("Reshape", [size_of(w, data, 1), w.ints([1])], dtypes.int64, (1,))
+    states = [w.emit("Expand", [w.constant(0, kind), w.emit("Concat", [size, w.ints([width])], dtypes.int64, (2,), axis=0)], kind, (batch, width)) if state is None else state
+              for state, width in zip(first, (out, cell))]
+    times = w.emit("Range", [w.constant(0, dtypes.int64), w.cast(size_of(w, data, 0), dtypes.int64), w.constant(1, dtypes.int64)], dtypes.int64, data.shape[:1])
+    w.count += 1
+    before = [Value(f"{name}_{w.count}", kind, (batch, width)) for name, width in (("hidden", out), ("cell", cell))]
+    item, time = Value(f"step_{w.count}", kind, data.shape[1:]), Value(f"time_{w.count}", dtypes.int64, ())
+
+    def step() -> list:
+        wide = (batch, 4 * cell)
+        gates = w.emit("Add", [w.emit("MatMul", [item, turned[0]], kind, wide), w.emit("MatMul", [before[0], turned[1]], kind, wide)], kind, wide)
+        for bias in group[2:4] if biased else []:
+            gates = w.emit("Add", [gates, bias], kind, wide)
+        parts = w.emit("Split", [gates], kind, (batch, cell), outputs=4, axis=1, num_outputs=4)
+        enter, forget, leave = (w.emit("Sigmoid", [parts[at]], kind, (batch, cell)) for at in (0, 1, 3))
+        new = w.emit("Add", [w.emit("Mul", [forget, before[1]], kind, (batch, cell)),
+                             w.emit("Mul", [enter, w.emit("Tanh", [parts[2]], kind, (batch, cell))], kind, (batch, cell))], kind, (batch, cell))
+        shown = w.emit("MatMul", [w.emit("Mul", [leave, w.emit("Tanh", [new], kind, (batch, cell))], kind, (batch, cell)), turned[2]], kind, (batch, out))
+        if lengths is None:
+            return [shown, new, shown]
+        alive = w.emit("Less", [time, w.cast(lengths, dtypes.int64)], dtypes.bool, (batch,))
+        alive = w.emit("Unsqueeze", [alive, w.ints([1])], dtypes.bool, (batch, 1))
+        kept = [w.emit("Where", [alive, value, old], kind, value.shape) for value, old in zip((shown, new), before)]
+        return [*kept, w.emit("Where", [alive, shown, w.constant(0, kind)], kind, shown.shape)]
+    body, _ = w.body("scan", [*before, item, time], step)
+    hidden, last, output = w.emit("Scan", [*states, data, times], kind, (batch, out), outputs=3, body=body, num_scan_inputs=2,
+                                  scan_input_directions=[int(backwards)] * 2, scan_output_directions=[int(backwards)])
+    last.shape, output.shape = (batch, cell), (*data.shape[:2], out)
+    return [output, hidden, last]
 
 
 for _mode, _name in (("RNN_TANH", "rnn_tanh"), ("RNN_RELU", "rnn_relu"), ("LSTM", "lstm"), ("GRU", "gru")):

@@ -333,10 +333,22 @@ def write(onnx: Any, program: ExportedProgram, opset: int) -> Any:
         name = f"output_{at}"
         writer.nodes.append(helper.make_node("Identity", [value.name], [name]))
         infos.append(helper.make_tensor_value_info(name, TYPES[value.dtype.name], [None] * len(value.shape)))
-    graph = helper.make_graph(writer.nodes, "program", [info for node, info in inputs.items()], infos, list(writer.initializers.values()))
+    read = names_read(writer.nodes)
+    held = [value for name, value in writer.initializers.items() if name in read]
+    graph = helper.make_graph(writer.nodes, "program", [info for node, info in inputs.items()], infos, held)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], producer_name="rushlight")
     model.ir_version = min(model.ir_version, 10)
     return model
+
+
+def names_read(nodes: Any) -> set[str]:
+    """What ONNX nodes read, those of graphs inside too."""
+    found: set[str] = set()
+    for node in nodes:
+        found.update(node.input)
+        for attribute in node.attribute:
+            found |= names_read(attribute.g.node)
+    return found
 
 
 def functional(program: ExportedProgram) -> GraphModule:

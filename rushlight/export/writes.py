@@ -14,17 +14,9 @@ from .. import ops
 from ..core import dtypes, modes
 from ..core.pytree import tree_leaves
 from ..graph import Graph, GraphModule, Interpreter, Node, map_nodes
-from ..graph.memory import targets
+from ..graph.memory import STATISTICS, targets
 from ..tensor import Tensor
-from .functional import name_of, out_of_place
-
-SETTING = frozenset(("setitem", "copy_", "copied_", "fill_", "filled_", "zero_", "zeroed_", "index_put_"))
-
-
-def writes(node: Node) -> bool:
-    """Whether a node changes what it is given."""
-    name = name_of(node).lstrip("_")
-    return node.op.startswith("call") and (name in SETTING or out_of_place(node) is not None or node.argument("inplace") is True)
+from .mutation import name_of, out_of_place, writes
 
 
 def without_writes(module: GraphModule, inputs: Sequence) -> GraphModule:
@@ -83,7 +75,7 @@ class Values:
             self.write(target, node)
             self.same[node] = target
             return
-        if any(self.seen.get(used) is not None for used in targets(node)):
+        if name_of(node) not in STATISTICS and any(self.seen.get(used) is not None for used in targets(node)):  # those move what the caller has asked about
             raise NotImplementedError(f"{name_of(node)}: a write that has no form as a value")
         parent = next((base for base in node.all_input_nodes if shares(self.examples[node], self.examples[base])), None)
         if parent is not None:

@@ -4,11 +4,11 @@
 recorded graph (transforms.py) or once per slice (mapping.py).
 """
 from ..core.absent import refuser
-from .control import cond, map, scan, while_loop
+from .control import associative_scan, cond, map, scan, while_loop
 from .mapping import vmap
 from .modules import functional_call, stack_module_state
 from .transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 
-__all__ = ["cond", "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "map", "scan",
+__all__ = ["associative_scan", "cond", "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "map", "scan",
            "stack_module_state", "vjp", "vmap", "while_loop"]
 __getattr__ = refuser(__name__)

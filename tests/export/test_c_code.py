@@ -244,6 +244,26 @@ def test_free_sizes(tmp_path, name):
 
 
 @needs_compiler
+def test_writes_inside_are_values(tmp_path):
+    """In-place activations and sums, as residual nets have them."""
+    class Residual(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.relu = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), torch.nn.ReLU(inplace=True)
+
+        def forward(self, x):
+            y = self.second(self.relu(self.first(x)))
+            y += x
+            return self.relu(y)
+    torch.manual_seed(0)
+    net, x = Residual(), torch.randn(3, 4)
+    torch.export.to_c(torch.export.export(net, (torch.zeros(2, 4),), dynamic_shapes=({0: BATCH},)), tmp_path / "f.o")
+    code, (got,) = calling(tmp_path / "f.o")((3,), [x.numpy()], [((3, 4), np.dtype(np.float32))])
+    assert code == 0
+    np.testing.assert_allclose(got, net(x).detach().numpy(), atol=1e-6)
+
+
+@needs_compiler
 def test_index_out_of_range_at_a_free_size(tmp_path):
     program = torch.export.export(torch.nn.Embedding(5, 3), (torch.tensor([1, 2]),), dynamic_shapes=({0: Dim("n")},))
     torch.export.to_c(program, tmp_path / "f.o")

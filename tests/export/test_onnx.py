@@ -241,3 +241,24 @@ def test_a_list_of_sequences():
     for given in (sequences(3, 5, 2), sequences(1, 7, 2), sequences(4, 4, 4)):
         got, = session(model).run(None, {item.name: value.numpy() for item, value in zip(program.checks.inputs, given)})
         np.testing.assert_allclose(got, net(given).detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Projected(torch.nn.Module):
+    def __init__(self, packed, **options):
+        super().__init__()
+        self.lstm, self.packed = torch.nn.LSTM(3, 5, batch_first=True, proj_size=2, **options), packed
+
+    def forward(self, x, lengths):
+        given = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False) if self.packed else x
+        output, states = self.lstm(given)
+        return (torch.nn.utils.rnn.pad_packed_sequence(output, batch_first=True)[0] if self.packed else output + 0 * lengths.sum()), *states
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2}, {"bidirectional": True, "bias": False}], ids=str)
+def test_projected_lstm(packed, options):
+    """No ONNX node has a projection: its steps are a Scan, so that batch and time may be free."""
+    torch.manual_seed(0)
+    batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
+    leaves_agree(Projected(packed, **options), (torch.randn(2, 4, 3), torch.tensor([4, 2])), ({0: batch, 1: time}, {0: batch}),
+                 [(torch.randn(3, 5, 3), torch.tensor([1, 5, 3])), (torch.randn(1, 1, 3), torch.tensor([1]))])

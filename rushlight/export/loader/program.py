@@ -197,6 +197,9 @@ def run(graph, inputs):
                 if "argument" not in str(error):
                     raise
                 raise NotImplementedError(f"loader: the op {target} with such arguments: {error}") from None
+            if inplace(find(target), args, named):  # its input has the result from now on
+                args[0][...] = result
+                result = args[0]
             known = node.get("type")
             if known and isinstance(result, (np.ndarray, np.generic)):
                 result = np.asarray(result)
@@ -204,6 +207,15 @@ def run(graph, inputs):
                     result = result.astype(NAMES[known[0]])
             env[node["name"]] = result
     raise ValueError("the graph has no output")
+
+
+def inplace(function, args, named):
+    """Whether a call says inplace=True, by name or by place."""
+    if "inplace" in named:
+        return named["inplace"]
+    code = getattr(function, "__code__", None)
+    names = code.co_varnames[:code.co_argcount] if code else ()
+    return "inplace" in names[:len(args)] and args[names.index("inplace")] is True
 
 
 def find(target):
