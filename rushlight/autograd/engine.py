@@ -11,7 +11,7 @@ from threading import Lock
 import numpy as np
 
 from ..core import memory, modes, quiet
-from ..tensor import OutputEdge, Tensor, asarray, bump, ndarray, new, user_frame, wrap
+from ..tensor import OutputEdge, Tensor, asarray, ndarray, new, note_writes, user_frame, wrap
 from .node import Freed, deliver, state
 
 age = attrgetter("seq")
@@ -84,7 +84,8 @@ def walk(roots, gradients, keep, create, wanted, capture):
     order, leaves = reachable(starts)
     whole = wanted is None or leaves <= wanted and all(isinstance(target, Tensor) for target in wanted)
     need = None if whole else needed(order, wanted)
-    freed = None if keep else Freed(user_frame(2))
+    frame = None if keep else user_frame(2)  # looked for once: this line frees the graph and writes every leaf
+    freed = None if keep else Freed(frame)
     waiting = count_leaf_edges(order) if state.hooks else None
     anomaly = modes.ANOMALY.get() if modes.flags["special"] else None
     plain = waiting is None and anomaly is None and need is None and not create
@@ -126,7 +127,7 @@ def walk(roots, gradients, keep, create, wanted, capture):
         if waiting is not None:
             release_leaves(node, waiting, grads, owned, create, wanted, capture)
     for leaf, gradient in grads.items():
-        finish_leaf(leaf, gradient, leaf in owned, create, wanted, capture)
+        finish_leaf(leaf, gradient, leaf in owned, create, wanted, capture, frame)
 
 
 def count_leaf_edges(order):
@@ -148,7 +149,7 @@ def release_leaves(node, waiting, grads, owned, create, wanted, capture):
                 finish_leaf(edge, grads.pop(edge), edge in owned, create, wanted, capture)
 
 
-def finish_leaf(leaf, gradient, owned, create, wanted, capture):
+def finish_leaf(leaf, gradient, owned, create, wanted, capture, frame=None):
     """Run the leaf's hooks, then hand the gradient over: to the caller who asked, or into `.grad`."""
     meta = leaf._meta
     if meta is not None and meta.hooks:
@@ -166,7 +167,7 @@ def finish_leaf(leaf, gradient, owned, create, wanted, capture):
         if node is not None and node.rare is not None and node.rare.pre_hooks:
             gradient = before(node, node.rare, gradient, create)
             owned = False
-    accumulate(leaf, gradient, owned, create)
+    accumulate(leaf, gradient, owned, create, frame)
     if node is not None and node.rare is not None and node.rare.post_hooks:
         for hook in list(node.rare.post_hooks.values()):
             hook((), (as_tensor(gradient, create),))
@@ -175,19 +176,19 @@ def finish_leaf(leaf, gradient, owned, create, wanted, capture):
             hook(leaf)
 
 
-def accumulate(leaf, gradient, owned, create):
+def accumulate(leaf, gradient, owned, create, frame):
     """Add to `leaf.grad`: the first gradient is kept (copied unless the buffer is ours), later ones are added in place."""
     if create:
         leaf._grad = gradient if leaf._grad is None else leaf._grad + gradient
         return
     with LEAF_LOCK:  # threads may run backward over graphs that share leaves; NumPy lets go of the GIL while it adds
-        accumulate_values(leaf, gradient, owned)
+        accumulate_values(leaf, gradient, owned, frame)
 
 
 LEAF_LOCK = Lock()
 
 
-def accumulate_values(leaf, gradient, owned):
+def accumulate_values(leaf, gradient, owned, frame):
     old = leaf._grad
     array = leaf._array
     if type(gradient) is not ndarray:
@@ -216,7 +217,7 @@ def accumulate_values(leaf, gradient, owned):
             target[...] = target.astype(np.float32) + gradient.astype(np.float32)
         else:
             np.add(target, gradient, out=target)
-        bump(old)
+        note_writes((old,), frame or user_frame(2))
 
 
 def as_tensor(gradient, create):
