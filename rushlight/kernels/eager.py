@@ -33,7 +33,10 @@ WIDTHS = 64  # of rows that kernels are made for, an op; others stay with NumPy
 ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there are is said at each call
 POINTS = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul "
                    "_div maximum minimum gelu_backward "
-                   "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot".split())
+                   "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot "
+                   "_elu _celu elu_backward _leaky_relu leaky_backward _softplus softplus_backward _mish mish_backward _hardswish "
+                   "hardswish_backward _hardsigmoid hardsigmoid_backward _hardtanh hardtanh_backward hardshrink softshrink shrink_backward "
+                   "logsigmoid log_sigmoid_backward silu_backward clamp_backward".split())
 ROWS = frozenset("_softmax _log_softmax _layer_norm softmax_backward log_softmax_backward layer_norm_backward".split())
 PRODUCTS = ("_mm", "bmm", "_bmm_batch")
 # Acts of along.py: (which, whether the index stands for whole slices, where the dim, the index and the values stand among the arguments,
@@ -300,8 +303,9 @@ def asking(name: str) -> Callable:
     return wrap
 
 
-BACKWARD = ("conv_input", "conv_weight", "gelu_backward", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum",
-            "gather", "gather_backward", "index_select_backward", "scatter_value", "sinh", "cosh")
+BACKWARD = ("conv_input", "conv_weight", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum",
+            "gather", "gather_backward", "index_select_backward", "scatter_value", "sinh", "cosh",
+            *(name for name in POINTS if name.endswith("_backward")))
 
 
 def install() -> None:

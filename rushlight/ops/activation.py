@@ -105,7 +105,12 @@ def hardtanh_kernel(input, min_val, max_val):
     return np.minimum(max_val, np.maximum(min_val, input))
 
 
-@unary(hardtanh_kernel, lambda g, input, min_val, max_val: g * ~((input <= min_val) | (input >= max_val)), node="HardtanhBackward0")
+@composite("")
+def hardtanh_backward(g, input, min_val, max_val):
+    return where((input <= min_val) | (input >= max_val), 0, g)
+
+
+@unary(hardtanh_kernel, lambda g, input, min_val, max_val: hardtanh_backward(g, input, min_val, max_val), node="HardtanhBackward0")
 def _hardtanh(input, min_val, max_val): ...
 
 
@@ -288,13 +293,23 @@ def hardswish_backward(g, input):
     return where(input <= -3, g * 0, where(input < 3, g * (input / 3 + 0.5), g))
 
 
-@unary(lambda input: np.minimum(np.maximum(input + 3, 0), 6) / 6, lambda g, input: g * ((input > -3) & (input < 3)) / 6,
+@composite("")
+def hardsigmoid_backward(g, input):
+    return where((input > -3) & (input < 3), g / 6, 0)
+
+
+@unary(lambda input: np.minimum(np.maximum(input + 3, 0), 6) / 6, lambda g, input: hardsigmoid_backward(g, input),
        name="hardsigmoid_cpu", where="")
 def _hardsigmoid(input): ...
 
 
+@composite("")
+def shrink_backward(g, input, lambd):
+    return where((input >= -lambd) & (input <= lambd), 0, g)
+
+
 @unary(lambda input, lambd: np.where((input >= -lambd) & (input <= lambd), 0, input).astype(input.dtype, copy=False),
-       lambda g, input, lambd: g * ~((input >= -lambd) & (input <= lambd)), name="hardshrink_cpu", where="torch method nn")
+       lambda g, input, lambd: shrink_backward(g, input, lambd), name="hardshrink_cpu", where="torch method nn")
 def hardshrink(input, lambd=0.5):
     """input where it is outside [-lambd, lambd], else 0.
 
@@ -311,7 +326,7 @@ def softshrink_kernel(input, lambd):
     return np.where(input > lambd, input - lambd, np.where(input < -lambd, input + lambd, input * 0))
 
 
-@unary(softshrink_kernel, lambda g, input, lambd: g * ~((input >= -lambd) & (input <= lambd)), name="softshrink_check", where="nn out")
+@unary(softshrink_kernel, lambda g, input, lambd: shrink_backward(g, input, lambd), name="softshrink_check", where="nn out")
 def softshrink(input, lambd=0.5):
     """input moved towards 0 by lambd, 0 where it is closer than that.
 
@@ -322,7 +337,7 @@ def softshrink(input, lambd=0.5):
 
 
 @unary(lambda input, threshold, value: np.where(input <= threshold, input.dtype.type(value), input),
-       lambda g, input, threshold: g * ~(input <= threshold), where="torch", node="ThresholdBackward0")
+       lambda g, input, threshold: where(input <= threshold, 0, g), where="torch", node="ThresholdBackward0")
 def threshold(input, threshold, value):
     """input where it is above threshold, else value.
 
@@ -338,7 +353,12 @@ def log_sigmoid_kernel(input):
     return np.minimum(input, 0) - result
 
 
-@unary(log_sigmoid_kernel, lambda g, input: g * sigmoid(-input), node="LogSigmoidBackward0", name="log_sigmoid_cpu", where="nn out")
+@composite("")
+def log_sigmoid_backward(g, input):
+    return g * sigmoid(-input)
+
+
+@unary(log_sigmoid_kernel, lambda g, input: log_sigmoid_backward(g, input), node="LogSigmoidBackward0", name="log_sigmoid_cpu", where="nn out")
 def logsigmoid(input):
     """log(sigmoid(input)), without overflow.
 

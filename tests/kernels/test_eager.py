@@ -116,6 +116,28 @@ def test_functions_that_numpy_has_slowly(name):
     np.testing.assert_allclose(got.ravel(), want, rtol=2e-6, atol=1e-6)
 
 
+ACTIVATIONS = {"elu": {"alpha": 1.5}, "selu": {}, "celu": {"alpha": 0.7}, "leaky_relu": {"negative_slope": 0.2}, "softplus": {}, "mish": {}, "silu": {},
+               "hardswish": {}, "hardsigmoid": {}, "hardtanh": {"min_val": -0.5, "max_val": 2.0}, "relu6": {}, "hardshrink": {"lambd": 0.3},
+               "softshrink": {"lambd": 0.3}, "logsigmoid": {}}
+
+
+@pytest.mark.parametrize("name", list(ACTIVATIONS))
+def test_activations_and_their_gradients(name):
+    values = RNG.normal(size=(300, 500)).astype(np.float32) * 3
+    values[0, :8] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.3, -0.3, 2.0]
+    g = RNG.normal(size=values.shape).astype(np.float32)
+    g[1, :2] = [np.inf, np.nan]
+    found = []
+    with np.errstate(all="ignore"):
+        for rows in (slice(None), slice(0, 100), slice(100, 300)):
+            x = wrap(values[rows].copy()).requires_grad_()
+            y = getattr(F, name)(x, **ACTIVATIONS[name])
+            y.backward(wrap(g[rows].copy()))
+            found.append((y.detach()._array, x.grad._array))
+    for whole, first, rest in zip(*found):
+        np.testing.assert_allclose(whole, np.concatenate([first, rest]), rtol=3e-6, atol=1e-6)
+
+
 INDEXED = [((400, 500), 0), ((400, 500), 1), ((7, 300, 80), 1), ((7, 300, 80), 2), ((200_000,), 0)]
 
 
