@@ -3,6 +3,7 @@ import pytest
 
 import rushlight
 
+from . import more_training_programs
 from .training_programs import PROGRAMS
 
 torch = pytest.importorskip("torch")
@@ -24,3 +25,16 @@ def test_losses_are_pytorchs_and_the_step_is_one_program(name):
     assert not made.breaks and len(made.graphs) <= 3
     for entry in made.start.entries:
         assert hasattr(getattr(entry.run.__globals__.get("graph"), "lowered", None), "native"), "a graph runs by its ops"
+
+
+@pytest.mark.parametrize("name", more_training_programs.PROGRAMS)
+def test_more_programs(name):
+    make = more_training_programs.PROGRAMS[name]
+    wanted, _ = losses(make, torch)
+    found, step = losses(make, rushlight, rushlight.compile)
+    assert found == pytest.approx(wanted, rel=1e-3, abs=1e-4)
+    made = step._rushlight_compiled
+    if name not in more_training_programs.IN_PIECES:
+        assert not made.breaks
+        for entry in made.start.entries:
+            assert hasattr(getattr(entry.run.__globals__.get("graph"), "lowered", None), "native"), "a graph runs by its ops"
