@@ -7,6 +7,7 @@ import builtins
 import collections
 import functools
 import itertools
+import operator
 from typing import Any
 
 MISSING = object()
@@ -293,13 +294,20 @@ def groupby(iterable, key=None):
 
 def islice(iterable, *args):
     limits = slice(*args)
+    start, stop, step = map(limit_of, (limits.start, limits.stop, limits.step))
     words = "Stop argument" if len(args) == 1 else "Indices"
-    for limit in (limits.start, limits.stop):
-        if limit is not None and (not isinstance(limit, int) or limit < 0):
-            raise ValueError(f"{words} for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
-    if limits.step is not None and (not isinstance(limits.step, int) or limits.step < 1):
+    if start is not None and start < 0 or stop is not None and stop < 0:
+        raise ValueError(f"{words} for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if step is not None and step < 1:
         raise ValueError("Step for islice() must be a positive integer or None.")
-    return sliced(iterable, limits)
+    return sliced(iterable, slice(start, stop, step))
+
+
+def limit_of(value):
+    """A limit of islice as an int; -1 for what is none."""
+    if value is None or isinstance(value, int):
+        return value
+    return operator.index(value) if hasattr(type(value), "__index__") else -1
 
 
 def sliced(iterable, limits):

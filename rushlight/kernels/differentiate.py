@@ -563,8 +563,8 @@ def assembled(make: Maker, module: Any, result: Any, nodes: list, outputs: list,
     places = [by_symbol.get(id(symbol)) for _, symbol in inputs] + [None] * len(pair.noises)
     # a gradient that is zero whatever comes (that of floor) is made of no tangent and is given all the same
     pair.grads = [(at, 0 if at is None else reached[at] or -1) for at in places]
-    taken = Counter(places)
-    pair.lone = [taken[at] == 1 for at in places]
+    received = Counter(places)
+    pair.lone = [received[at] == 1 for at in places]
     numbers = {node: i for i, node in enumerate(placeholders)}
     pair.unread = [(numbers[node], tuple(symbol.array.shape)) for node, symbol in inputs if node in numbers and symbol.array not in taken]
     pair.givens = [(at, dtypes.BY_NAME[s.dtype]) for at, s in sources if isinstance(s, Given)]

@@ -19,7 +19,7 @@ import types
 
 from ..autograd.node import deliver, presenters, records
 from ..tensor import OutputEdge, Parameter, Tensor, asarray
-from . import generate, late, presented
+from . import entries, generate, late, presented
 
 # The names a rule sees when it runs on ndarrays, among them what generated `apply` functions need.
 RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "Parameter": Parameter, "OutputEdge": OutputEdge,
@@ -89,7 +89,7 @@ class Composite:
 
     def __init__(self, body, where):
         self.name, self.body, self.where = body.__name__, body, tuple(where.split())
-        self.function = generate.entry(self) or body
+        self.function = entries.entry(self) or body
 
 
 def camel(name):

@@ -125,3 +125,16 @@ def test_faults_are_told_from_what_is_raised():
     with pytest.raises(IndexError) as caught:
         fails()
     assert not faults.is_fault(caught.value)
+
+
+@pytest.mark.parametrize("limits", [(2,), (1, 3), (0, 5, 2), (None,), (1, None), (-1,), ("a",), (1, -2), (1, 2, 0), (1, 2, -1), (True,), (1.5,)])
+def test_limits_of_islice(limits):
+    """Followed where its iterable runs code of the program, without a break."""
+    def f(x):
+        try:
+            found = list(itertools.islice((turn * 2 for turn in range(6)), *limits))
+        except Exception as error:
+            found = type(error).__name__, str(error)
+        return x + 1, found
+
+    assert torch.compile(f, backend="eager", fullgraph=True, dynamic=True)(torch.ones(1))[1] == f(torch.ones(1))[1]

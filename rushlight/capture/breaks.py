@@ -1,0 +1,252 @@
+"""The end of a piece at a break: code that does the one instruction natively and says where to go on.
+
+Read `write_break` first; `native_plan` says for each instruction how it is done.
+"""
+
+import operator
+from typing import Any
+
+from .debugger import is_debugger, stop_at
+from .lines import history, is_ours, restore_history, stand_in
+from .loading import Pending, Uncapturable
+from .machine import BINARY, METHOD_NULL_FIRST, NULL, Break, Frame
+from .points import FrameState, Point
+from .rebuild import Rebuild
+from .shapes import Held
+from .sources import LOADERS
+
+END = object()
+CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+
+
+def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> list[str]:
+    """Code that does the one instruction natively and says where to go on."""
+    frames = signal.frames
+    inner = frames[0]
+    ins = inner.program.instructions[inner.pc]
+    plan = native_plan(tracer, inner, ins)
+    if plan is None:
+        raise Uncapturable(f"a break at {ins.op}: {signal.reason}")
+    text, operands, kind, ways = plan
+    names = [rebuild.name(operand) for operand in operands]
+    handled = tracer.handled
+
+    points = point.points
+    caught = any(frame.program.handlers[frame.pc] is not None for frame in frames)
+
+    def resume(stack: list, pc: int, error: bool = False) -> str:
+        slots: list[str] = []
+        labels: list[str] = []
+
+        def take(item: Any, label: str) -> Any:
+            if item is NULL:
+                return None
+            slots.append("r" if item is RESULT else f"r[{item.at}]" if type(item) is Part else rebuild.name(item))
+            labels.append(label)
+            return len(slots) - 1
+
+        root = take(RESULT, "error") if error else None
+        states = []
+        for depth, frame in enumerate(frames):
+            its_stack, its_pc = (stack, pc) if depth == 0 else (frame.stack, frame.pc)
+            names = frame.program.names
+            local = ["L[%r]" % (names[at] if depth == 0 or frame is frames[-1] else f"{names[at]}") for at in range(len(frame.fast))]
+            fast = [take(item, local[at]) for at, item in enumerate(frame.fast)]
+            kept = [take(item, f"stack[{at}]") for at, item in enumerate(its_stack)]
+            states.append(FrameState(frame.program, frame.globals, frame.function, its_pc, tuple(fast), tuple(kept)))
+        busy = take(handled, "handled") if handled is not None else None
+        target = points.at(tuple(states), labels, root, busy)
+        return f"Continue({rebuild.text.const(target)}, [{', '.join(slots)}])"
+
+    lines: list[str] = []
+    base = list(inner.stack)
+    if ins.op in CALLS and text.startswith("{0}("):  # it may look for its caller
+        callers = [rebuild.text.const(stand_in(frame.where, frame.globals)) for frame in reversed(frames) if not is_ours(frame.where[0])]
+        first, *more = [*callers, "{0}"]
+        text = f"{first}({', '.join([*more, text.removeprefix('{0}(')])}" if more else text
+    call = text.format(*names)
+    ways = [(resume(stack, pc), test) for stack, pc, test in ways(base)]
+    run = f"r = {call}"
+    if caught:
+        # `r` is the exception here: it is delivered at the instruction that raised it.
+        failure = [f"r = with_lines(caught_error, {rebuild.text.const((inner.where,))})", f"return {resume(base, inner.pc, error=True)}"]
+    else:
+        failure = [f"raise_at(caught_error, {rebuild.text.const(tuple(frame.where for frame in frames))})"]
+    lines += ["try:", f" {run}", "except BaseException as caught_error:", *(f" {line}" for line in failure)]
+    if handled is not None:  # what asks for the exception being handled finds it
+        name = rebuild.name(handled)
+        lines = [f"before = history({name})", "try:", f" raise {name}", "except BaseException:", f" restore_history({name}, before)",
+                 *(f" {line}" for line in lines)]
+    for way, test in ways:
+        lines.append(f"if {test}: return {way}" if test else f"return {way}")
+    return lines
+
+
+class Result:
+    """The place of the native result in a saved stack."""
+
+
+RESULT = Result()
+
+
+class Part:
+    """The place of one item of the native result in a saved stack."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int):
+        self.at = at
+
+
+def native_plan(tracer: Any, frame: Frame, ins: Any) -> tuple | None:
+    """(expression of the native act over {0}, {1}, ...; operands; kind; the ways on as (stack, pc, test))."""
+    stack, op, value, after = list(frame.stack), ins.op, ins.value, ins.index + 1
+
+    def push(count: int, text: str, operands: list, before: tuple = (), behind: tuple = ()) -> tuple:
+        kept = stack[:len(stack) - count]
+        return text, operands, "push", lambda base: [([*kept, *before, RESULT, *behind], after, None)]
+
+    if op in ("CALL", "CALL_KW"):
+        count, names = (value, stack.pop()) if op == "CALL_KW" else value
+        args = stack[len(stack) - count:] if count else []
+        second, first = stack[-count - 1], stack[-count - 2]
+        function = second if first is NULL else first
+        if first is not NULL and second is not NULL:
+            args = [second, *args]
+        plain = len(args) - len(names)
+        shown = [f"{{{at + 1}}}" for at in range(plain)]
+        if all(name.isidentifier() for name in names):
+            shown += [f"{name}={{{plain + at + 1}}}" for at, name in enumerate(names)]
+        else:
+            return None
+        function = tracer.native_callable(function)
+        known = function.raw if type(function) is Pending else function
+        if is_debugger(known):
+            return push(count + 2, "stop_at({0}, {1}, {2}, {3})", [function, Held(frame.globals), tracer.locals(frame), Held(frame.where)])
+        if known is range and frame.program.instructions[after].op == "GET_ITER":
+            after += 1  # the iterator is state that later pieces move on; the range would be guarded
+            return push(count + 2, f"iter({{0}}({', '.join(shown)}))", [function, *args])
+        return push(count + 2, f"{{0}}({', '.join(shown)})", [function, *args])
+    if op == "CALL_FUNCTION_EX":
+        extra = 1 if value & 1 else 0
+        args = stack[-1 - extra]
+        at = len(stack) - 2 - extra
+        pair = (stack[at - 1], stack[at])
+        function = pair[1] if pair[0] is NULL else pair[0]
+        if pair[0] is not NULL and pair[1] is not NULL:
+            return None
+        function = tracer.native_callable(function)
+        if extra:
+            return push(3 + extra, "{0}(*{1}, **{2})", [function, args, stack[-1]])
+        return push(3, "{0}(*{1})", [function, args])
+    if op == "BINARY_OP":
+        if value.endswith("="):
+            return push(2, f"operator_of({value!r})({{0}}, {{1}})".replace(f"operator_of({value!r})", INPLACE[value]), stack[-2:])
+        return push(2, f"({{0}} {value} {{1}})", stack[-2:])
+    if op == "COMPARE_OP":
+        return push(2, f"({{0}} {value} {{1}})", stack[-2:])
+    if op == "CONTAINS_OP":
+        return push(2, f"({{0}} {'not in' if value else 'in'} {{1}})", stack[-2:])
+    if op == "IS_OP":
+        return push(2, f"({{0}} {'is not' if value else 'is'} {{1}})", stack[-2:])
+    if op == "UNARY":
+        return push(1, f"({value}{{0}})", stack[-1:])
+    if op == "UNARY_NOT":
+        return push(1, "(not {0})", stack[-1:])
+    if op == "TO_BOOL":
+        following = frame.program.instructions[after]
+        if following.op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+            kept = stack[:-1]
+            yes, no = (following.target, after + 1) if following.op.endswith("TRUE") else (after + 1, following.target)
+            return "bool({0})", stack[-1:], "branch", lambda base: [(kept, yes, "r"), (kept, no, None)]
+        return push(1, "bool({0})", stack[-1:])
+    if op in ("POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE"):
+        kept = stack[:-1]
+        yes, no = (ins.target, after) if op.endswith("TRUE") else (after, ins.target)
+        return "bool({0})", stack[-1:], "branch", lambda base: [(kept, yes, "r"), (kept, no, None)]
+    if op in ("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP"):
+        jump, drop = (stack, ins.target), (stack[:-1], after)
+        yes, no = (jump, drop) if "TRUE" in op else (drop, jump)
+        return "bool({0})", stack[-1:], "branch", lambda base: [(*yes, "r"), (*no, None)]
+    if op == "BINARY_SUBSCR":
+        return push(2, "{0}[{1}]", stack[-2:])
+    if op == "BINARY_SLICE":
+        return push(3, "{0}[{1}:{2}]", stack[-3:])
+    if op == "LOAD_ATTR":
+        return push(1, f"getattr({{0}}, {value!r})", stack[-1:])
+    if op == "LOAD_METHOD":
+        return push(1, f"getattr({{0}}, {value!r})", stack[-1:], (NULL,) if METHOD_NULL_FIRST else (), () if METHOD_NULL_FIRST else (NULL,))
+    if op == "GET_ITER":
+        return push(1, "iter({0})", stack[-1:])
+    if op == "FORMAT_VALUE":
+        convert, has_spec = value
+        shown = "{0}" if convert is None else f"{convert.__name__}({{0}})"
+        if has_spec:
+            return push(2, f"format({shown}, {{1}})", stack[-2:])
+        return push(1, f"format({shown})", stack[-1:])
+    if op == "CONVERT_VALUE":
+        return push(1, f"{value.__name__}({{0}})", stack[-1:])
+    if op == "FOR_ITER":
+        kept = stack[:-1]
+        iterator = stack[-1]
+        return "next({0}, END)", [iterator], "iter", lambda base: [(kept, ins.target, "r is END"), ([*stack, RESULT], after, None)]
+    if op in ("STORE_SUBSCR", "STORE_ATTR", "DELETE_SUBSCR", "DELETE_ATTR", "STORE_SLICE"):
+        text, count, order = {
+            "STORE_SUBSCR": ("setitem({0}, {1}, {2})", 3, (-2, -1, -3)),
+            "STORE_ATTR": (f"setattr({{0}}, {value!r}, {{1}})", 2, (-1, -2)),
+            "DELETE_SUBSCR": ("delitem({0}, {1})", 2, (-2, -1)),
+            "DELETE_ATTR": (f"delattr({{0}}, {value!r})", 1, (-1,)),
+            "STORE_SLICE": ("setitem({0}, slice({1}, {2}), {3})", 4, (-3, -2, -1, -4)),
+        }[op]
+        kept = stack[:len(stack) - count]
+        return text, [stack[at] for at in order], "none", lambda base: [(kept, after, None)]
+    if op == "BEFORE_WITH":
+        kept = stack[:-1]
+        return "enter({0})", stack[-1:], "many", lambda base: [([*kept, Part(0), Part(1)], after, None)]
+    if op == "WITH_EXCEPT_START":
+        error = stack[-1]
+        return "leave({0}, {1})", [stack[-4], error], "push", lambda base: [([*stack, RESULT], after, None)]
+    if op == "UNPACK_SEQUENCE":
+        kept = stack[:-1]
+        return f"unpack({{0}}, {value})", stack[-1:], "many", lambda base: [
+            ([*kept, *(Part(at) for at in range(value - 1, -1, -1))], after, None)]
+    if op == "IMPORT_NAME":
+        return push(2, f"import_name({value!r}, {{0}}, {{1}}, {{2}})", [Held(frame.globals), stack[-1], stack[-2]])
+    if op == "LIST_EXTEND":
+        kept = stack[:-1]
+        return "{0}.extend({1})", [stack[-1 - value], stack[-1]], "none", lambda base: [(kept, after, None)]
+    if op == "CHECK_EXC_MATCH":
+        return None
+    return None
+
+
+def enter(manager: Any) -> tuple:
+    kind = type(manager)
+    leave_ = kind.__exit__.__get__(manager, kind)
+    return leave_, kind.__enter__(manager)
+
+
+def leave(function: Any, error: BaseException) -> Any:
+    return function(type(error), error, error.__traceback__)
+
+
+def unpack(value: Any, count: int) -> list:
+    items = []
+    for item in value:
+        items.append(item)
+        if len(items) > count:
+            raise ValueError(f"too many values to unpack (expected {count})")
+    if len(items) < count:
+        raise ValueError(f"not enough values to unpack (expected {count}, got {len(items)})")
+    return items
+
+
+def import_name(name: str, scope: dict, level_names: Any, level: Any) -> Any:
+    return __import__(name, scope, None, level_names, level)
+
+
+INPLACE = {op: f"INPLACE_OPERATORS[{op!r}]" for op in ("+=", "-=", "*=", "/=", "//=", "%=", "**=", "@=", "&=", "|=", "^=", "<<=", ">>=")}
+NAMES = {"END": END, "enter": enter, "leave": leave, "unpack": unpack, "import_name": import_name, "stop_at": stop_at, "setitem": operator.setitem,
+         "delitem": operator.delitem, "history": history, "restore_history": restore_history}
+LOADERS.update(NAMES)
+LOADERS["INPLACE_OPERATORS"] = BINARY
