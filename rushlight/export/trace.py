@@ -351,7 +351,7 @@ class ExportTracer(Unknown):
         if self.valued:
             self.follow_numbers(function, name, args, kwargs, result)
         if self.unknown and name not in ("size", "numel", "size_of"):
-            self.spread(function, name, args, kwargs, result)
+            self.spread_unknown(function, name, args, kwargs, result)
         return result
 
     def differentiate_loss(self, loss: Traced, args: tuple, kwargs: dict) -> None:

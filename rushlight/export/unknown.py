@@ -2,7 +2,7 @@
 
 Such a size is a value of the program (a `size_of` node), never this run's.  Which dims of a later result it reaches is found by
 running the op once more at another such size; all other dims keep sizes that code may ask about.  A part of
-trace.py's tracer.  Read `Unknown.spread` first.
+trace.py's tracer.  Read `Unknown.spread_unknown` first.
 """
 
 import operator
@@ -135,7 +135,7 @@ class Unknown(Tracer):
         elif name != "getitem" or bounds:
             tree_map(lambda leaf: self.unknown.setdefault(leaf.node, None) if self.is_proxy(leaf) and leaf.stand_in.dim() else None, result)
 
-    def spread(self, function: Any, name: str, args: tuple, kwargs: dict, result: Any) -> None:
+    def spread_unknown(self, function: Any, name: str, args: tuple, kwargs: dict, result: Any) -> None:
         """A result of values of unknown size has unknown sizes: the dims that change if those do, all if that cannot be tried."""
         found = [leaf for leaf in tree_leaves(result) if self.is_proxy(leaf)]
         fresh = [leaf for leaf in found if leaf.node not in self.unknown and leaf.stand_in.dim() and any(
