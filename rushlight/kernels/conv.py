@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from . import scalars
 from .arrays import External, Source, contiguous
-from .direct import Direct, DirectWeight
+from .direct import TASKS, Direct, DirectWeight
+from .epilogue import After, Follow
 from .externals import EMIT, Emitted
 from .few import Few
 from .ir import Function, Module, Type, Value
@@ -167,22 +168,30 @@ def finished(name: str, buffers: list[str], scratch: list, steps: list) -> Emitt
     return Emitted(made, scratch)
 
 
-def emit_convolution(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
+def emit_convolution(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, follow: Follow | None = None) -> Emitted:
     input, weight = sources
     p = Parameters(*array.parameters)
     g = geometry(input, weight.shape[2:], weight.shape[0], p)
     lanes, registers = bits // (8 * scalars.SIZE[array.dtype]), 32 if bits == 512 else 16
     few = 2 * g.outputs <= lanes
-    writer = Convolution(module, name, array.dtype, g, 3 + needs_copy(input, p) + (not few))
+    direct = Direct(module, name, scalars.MEMORY[array.dtype], scalars.SIZE[array.dtype], g, lanes, registers)
+    # What follows needs whole channels, so there must be tasks enough without bands of tiles.
+    found = follow(None) if follow is not None and not few and (direct.bands == 1 or direct.tasks >= TASKS // 2) else None
+    after, more = None, []
+    own = 3 + needs_copy(input, p) + (not few)
+    if found is not None:
+        function, more, blocks, out = found
+        after, direct.bands = After(function, own, blocks), 1
+    writer = Convolution(module, name, array.dtype, g, own + len(more))
     buffers, scratch, steps = [input.buffer, placed(weight), out], [], []
     source = prepare(writer, name, input, p, buffers, scratch, steps)
     k = g.inputs * g.taps
     if few:
         function, items = Few(module, name, writer.element, writer.size, g, lanes, registers).forward(writer.frame, source, 1, 2)
     else:
-        direct = Direct(module, name, writer.element, writer.size, g, lanes, registers)
         packed = pack(writer, "weight", Operand(1, 0, ((g.groups, g.outputs * k),), k, 1), g.groups, k, direct, buffers, scratch, steps)
-        function, items = direct.forward(writer.frame, source, packed, 2)
+        function, items = direct.forward(writer.frame, source, packed, 2, after)
+    buffers += more
     steps.append((function, items, g.batch * g.groups * g.points * k * g.outputs // 4))
     return finished(name, buffers, scratch, steps)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from .ir import Function, Module, Type, Value
 from .matmul import I64, POINTER, transposed_square
-from .sizes import ceil_div, is_open
+from .sizes import ceil_div, is_open, same
 
 SUMS = 8  # at least, so that the multipliers always have one to work on
 LINE = 64  # bytes of the caches
@@ -156,6 +156,10 @@ class Direct:
         self.strides = row_major(g.size)
         self.steps = [stride * step for stride, step in zip(self.strides, g.stride)]  # from a point to the next one
         self.channels = ceil_div(g.inputs, ceil_div(g.inputs * g.taps * self.width, CACHED))  # input channels of one pass
+        self.blocks = ceil_div(g.outputs, self.width)
+        self.images = 4 if is_open(g.batch) else max(1, min(g.batch, g.batch * g.groups * self.blocks // TASKS))  # of a task
+        self.tasks = g.groups * self.blocks * ceil_div(g.batch, self.images)  # without bands
+        self.bands = 1 if is_open(g.batch) else min(self.cut.tiles(g.result), ceil_div(TASKS, self.tasks))
 
     def micro(self, length: int, rows: int) -> str:
         """void f(ptr input, ptr weights, ptr out, i64 channels, i1 add, i64 ahead): `length` indices of the cut dim, `rows` output channels.
@@ -221,17 +225,19 @@ class Direct:
 
         f.loop(begin, end, 1, tile)
 
-    def forward(self, frame_size: int, input_slot: int, weight_slot: int, out_slot: int) -> tuple[str, Any]:
-        """void f(frame, begin, end) over (group, block of output channels, some images, band of tiles); its name and the item count."""
+    def forward(self, frame_size: int, input_slot: int, weight_slot: int, out_slot: int, after: Any) -> tuple[str, Any]:
+        """void f(frame, begin, end) over (group, block of output channels, some images, band of tiles); its name and the item count.
+
+        `after` (an `epilogue.After`) is a kernel that runs over the channels that an image's tiles have finished.
+        """
         name, g = f"{self.name}_points", self.g
         f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
         f.sizes.slot = frame_size
         frame, begin, end = f.parameters
         input, weight, out = (f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8) for slot in (input_slot, weight_slot, out_slot))
-        blocks, tiles = ceil_div(g.outputs, self.width), self.cut.tiles(g.result)
-        images = 4 if is_open(g.batch) else max(1, min(g.batch, g.batch * g.groups * blocks // TASKS))
+        blocks, tiles, images, bands = self.blocks, self.cut.tiles(g.result), self.images, self.bands
         shares = ceil_div(g.batch, images)
-        bands = 1 if is_open(g.batch) else min(tiles, ceil_div(TASKS, g.groups * blocks * shares))
+        one_pass = same(self.channels, g.inputs)
         depth = g.taps * self.width
 
         def item(number: Value) -> None:
@@ -248,14 +254,23 @@ class Direct:
                     planes = f.address(input, ((n * g.groups + group) * g.inputs + low) * g.plane, self.element)
                     target = f.address(out, ((n * g.groups + group) * g.outputs + block * self.width) * g.points, self.element)
                     self.image(f, first, last, planes, weights, target, block, count, low > 0)
+                    if one_pass:
+                        finish(n)
 
                 f.loop(share * images, ((share + 1) * images).below(g.batch), 1, image)
 
+            def finish(n: Value) -> None:
+                if after is not None:
+                    row, count = (n * g.groups + group) * g.outputs + block * self.width, (f.i64(g.outputs) - block * self.width).below(self.width)
+                    f.call(after.function, None, f.address(frame, f.i64(after.slot), "ptr"), row * after.blocks, (row + count) * after.blocks)
+
             f.loop(f.i64(0), f.i64(g.inputs), self.channels, some_channels)
+            if not one_pass:
+                f.loop(share * images, ((share + 1) * images).below(g.batch), 1, finish)
 
         f.loop(begin, end, 1, item)
         f.ret()
-        return name, g.groups * blocks * shares * bands
+        return name, self.tasks * bands
 
 
 class DirectWeight:

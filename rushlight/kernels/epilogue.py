@@ -1,4 +1,4 @@
-"""Kernels that run inside a matrix product: what follows it elementwise, or row by row, done to each block while it is in the cache.
+"""Kernels that run inside a matrix product or a convolution: what follows it elementwise, or row by row, done to each block while it is in the cache.
 
 `following` says which group may follow which product, `merged` gives its kernel, which finds the product where its own result goes: so
 the product itself never reaches memory.  The product's task calls that kernel for the rows (and columns) that it has just finished
@@ -14,7 +14,7 @@ from . import fuse, schedule
 from .arrays import Array, External
 from .loops import Affine, Fetch, Kernel, Load, walk
 
-PRODUCTS = ("matmul", "matmul_bfloat16")
+PRODUCTS = ("matmul", "matmul_bfloat16", "convolution")
 
 
 class After(NamedTuple):
@@ -53,9 +53,14 @@ def following(planner: fuse.Planner, turns: list[int], fixed: set[int]) -> dict[
     return found
 
 
+def row(product: External) -> int:
+    """Elements of a row: of a matrix, or of one channel of an image."""
+    return math.prod(product.shape[2:]) if product.kind == "convolution" else product.shape[-1]
+
+
 def merged(planner: fuse.Planner, number: int, product: External, buffers: dict[Array, str]) -> tuple[Kernel, str] | None:
     """The kernel of a group that follows a product, and the buffer of its own where the product is put; None where that cannot be."""
-    kernel = fuse.build(planner, number, buffers, apart=True)
+    kernel = fuse.build(planner, number, buffers, row(product))
     place = product_place(kernel, product)
     if place is None:
         return None
@@ -65,7 +70,7 @@ def merged(planner: fuse.Planner, number: int, product: External, buffers: dict[
             # What is read is read before the result is written over it, and only there.
             value: Any = store.value
             if store.index == place and value.dtype == product.dtype and reading and at >= reading[-1] and store.buffer in buffers.values():
-                kernel = fuse.build(planner, number, {**buffers, product: store.buffer}, apart=True)
+                kernel = fuse.build(planner, number, {**buffers, product: store.buffer}, row(product))
                 return (kernel, store.buffer) if reads_only(kernel, store.buffer, place) else None
     return None
 
@@ -78,7 +83,7 @@ def product_place(kernel: Kernel, product: External) -> Affine | None:
     order = [*kernel.rows, *(loops.pop() if loops else ())]
     inner = any(var == kernel.vector for stage in kernel.stages for var, _ in stage.loops)
     last, n = order[-1]
-    if last != kernel.vector or n != product.shape[-1] or len(order) < 2 or len(order) - len(kernel.rows) != inner:
+    if last != kernel.vector or n != row(product) or len(order) < 2 or len(order) - len(kernel.rows) != inner:
         return None
     place, step = Affine(0), 1
     for var, extent in reversed(order):

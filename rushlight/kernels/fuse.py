@@ -333,8 +333,8 @@ def plan(outputs: list[Array]) -> Planner:
 # -- a group as a kernel ---------------------------------------------------------------------------------------------
 
 
-def build(planner: Planner, number: int, buffers: dict[Array, str], apart: bool = False) -> Kernel:
-    """The kernel of group `number`; `buffers` names the arrays that are stored (others stay inside). `apart`: its last loop stays one."""
+def build(planner: Planner, number: int, buffers: dict[Array, str], apart: Any = 0) -> Kernel:
+    """The kernel of group `number`; `buffers` names the arrays that are stored (others stay inside); `apart` as `collapse` takes it."""
     group = planner.groups[number]
     names = {unit: f"r{i}" for i, unit in enumerate(group.units)}
     memo: dict[Any, Expr] = {}
@@ -437,17 +437,18 @@ def indices(stages: tuple[Stage, ...]) -> set[Affine]:
     return result
 
 
-def collapse(kernel: Kernel, apart: bool = False) -> Kernel:
-    """Merge neighbouring loops that every index walks as one: fewer, longer loops (`apart`: but not the last one of all)."""
+def collapse(kernel: Kernel, apart: Any = 0) -> Kernel:
+    """Merge neighbouring loops that every index walks as one: fewer, longer loops; but rows of `apart` elements stay rows."""
     rows, stages = list(kernel.rows), kernel.stages
     inner = next((list(stage.loops) for stage in stages if stage.loops), [])
     used = indices(stages)
     values: dict[str, Affine] = {}
     for loops in (rows, inner):
         i = 0
-        while i + 1 + (apart and loops is (inner or rows)) < len(loops):
+        while i + 1 < len(loops):
             (a, _), (b, n) = loops[i], loops[i + 1]
-            if all(same(index.of(a), index.of(b) * n) for index in used):
+            within = math.prod(extent for _, extent in loops[i + 1:]) * (math.prod(extent for _, extent in inner) if loops is rows else 1)
+            if not (apart and same(within, apart)) and all(same(index.of(a), index.of(b) * n) for index in used):
                 values[a] = Affine(0)
                 loops[i:i + 2] = [(b, loops[i][1] * n)]
             else:

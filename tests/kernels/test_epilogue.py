@@ -62,3 +62,44 @@ def test_a_product_with_other_readers_is_stored():
     native = compiled(lambda m, x, w: m.point("add", RULES["matmul"](m, x, w), m.slice(RULES["matmul"](m, x, w), 1, 49, -1, -1)), x, w)
     assert not products(native)
     np.testing.assert_allclose(native.call(x, w)[0], product + product[:, ::-1], rtol=1e-4, atol=1e-4)
+
+
+CONVOLUTIONS = {  # input, weight, stride, padding, groups
+    "3x3": ((4, 5, 9, 11), (19, 5, 3, 3), (1, 1), (1, 1), 1),
+    "strided, in groups": ((8, 16, 6, 5), (40, 8, 3, 3), (2, 2), (1, 1), 2),
+    "several passes over the channels": ((3, 700, 5, 5), (33, 700, 3, 3), (1, 1), (1, 1), 1),
+    "1d": ((20, 3, 7), (24, 3, 3), (1,), (1,), 1),
+    "large planes": ((8, 3, 70, 70), (17, 3, 1, 1), (1, 1), (0, 0), 1),
+}
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_what_follows_a_convolution_runs_on_each_image(case, target):  # noqa: F811
+    torch = pytest.importorskip("torch")
+    size, kernel, stride, padding, groups = CONVOLUTIONS[case]
+    x, w, b = (RNG.normal(size=shape).astype(np.float32) for shape in (size, kernel, kernel[:1]))
+    made = getattr(torch.nn.functional, f"conv{len(size) - 2}d")(*map(torch.tensor, (x, w, b)), stride, padding, 1, groups)
+    other = RNG.normal(size=made.shape).astype(np.float32)
+    native = compiled(lambda m, x, w, b, other: RULES["relu"](m, m.point("add", RULES["_convolution"](
+        m, x, w, b, stride, tuple((p, p) for p in padding), (1,) * len(stride), groups), other)), x, w, b, other)
+    assert len(products(native)) == 1
+    for end in (True, False):
+        (got,) = run_guarded(native, [x, w, b, other], end)
+        np.testing.assert_allclose(got, np.maximum(made.numpy() + other, 0), rtol=1e-3, atol=2e-3)
+
+
+def test_what_needs_other_rows_of_a_convolution_comes_after_it():
+    x, w = RNG.normal(size=(8, 5, 6, 6)).astype(np.float32), RNG.normal(size=(24, 5, 3, 3)).astype(np.float32)
+    rest = (None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+
+    def normed(m, x, w):
+        y = RULES["_convolution"](m, x, w, *rest)
+        return m.point("sub", y, m.unsqueeze(m.unsqueeze(m.unsqueeze(m.reduce("sum", y, (0, 2, 3)), 0), -1), -1))
+
+    native = compiled(normed, x, w)
+    assert not products(native)
+    plain = compiled(lambda m, x, w: RULES["_convolution"](m, x, w, *rest), x, w).call(x, w)[0]
+    np.testing.assert_allclose(native.call(x, w)[0], plain - plain.sum((0, 2, 3), keepdims=True), rtol=1e-3, atol=1e-2)
+    clear = np.where(RNG.random(x.shape) < 0.01, np.nan, x).astype(np.float32)
+    relu = compiled(lambda m, x, w: RULES["relu"](m, RULES["_convolution"](m, x, w, *rest)), x, w).call(clear, w)[0]
+    np.testing.assert_array_equal(np.isnan(relu), np.isnan(compiled(lambda m, x, w: RULES["_convolution"](m, x, w, *rest), x, w).call(clear, w)[0]))
