@@ -12,6 +12,7 @@ from .ir import Function, Module, Type, Value
 from .loops import Affine, Call, Const, Expr, Fetch, Index, Kernel, Load, Local, Stage, walk
 from .sizes import Size, ceil_div, possibly, same, typical
 
+SHORT = 64  # steps of a row up to which its rest is worth a thought
 BLOCK = 4096  # elements of the vector variable in one item, where that variable is split
 POINTER, I64 = Type("ptr"), Type("i64")
 
@@ -43,6 +44,10 @@ class Plan:
         folds = max(len(stage.folds) for stage in kernel.stages)
         self.unroll = 1 if heavy > 90 else 2 if heavy > 10 and not folds else 4
         while not is_open and self.unroll > 1 and self.unroll * self.lanes > self.extent:
+            self.unroll //= 2
+        # Rather shorter steps than several vectors of each row under a mask.
+        while not is_open and not folds and self.unroll > 1 and self.lanes <= self.extent % (self.unroll * self.lanes) and (
+                self.extent < SHORT * self.unroll * self.lanes):
             self.unroll //= 2
         while kernel.block % (self.lanes * self.unroll) and self.unroll > 1:
             self.unroll //= 2
@@ -102,6 +107,7 @@ class Emitter:
         self.memo: dict[tuple[Expr, int], Value] = {}
         self.uniform: dict[Any, Value] = {}
         self.mask: Value | None = None
+        self.left = 0  # lanes of the mask, if it is the same whenever it is used
         self.copies = 1
         self.stored = {store.buffer for stage in kernel.stages for store in stage.stores}
 
@@ -179,6 +185,7 @@ class Emitter:
         """Run `body` for full unrolled steps in [low, high), then the rest under a mask."""
         f, plan, var = self.f, self.plan, self.kernel.vector
         whole = plan.extent - plan.extent % plan.step
+        rest = plan.extent - whole
 
         def full(position: Value) -> None:
             self.bind(var, position)
@@ -192,10 +199,10 @@ class Emitter:
                 lanes = f.iota("i64", plan.lanes)
                 left = f.splat(f.i64(plan.extent) - position, plan.lanes)
                 self.mask = lanes < left
+                self.left = rest if type(rest) is int and rest < plan.lanes else 0
             body()
             self.mask = None
 
-        rest = plan.extent - whole
         if possibly(whole):
             stop = (high < whole).select(high, whole) if possibly(rest) else high
             f.loop(low, stop, plan.step, full)
@@ -492,6 +499,9 @@ class Emitter:
                     f.store(value, pointer, value.type.bits * lanes // 8, ", !nontemporal !0")
                 else:
                     f.store(value, pointer, align)
+                return
+            if self.left:
+                f.store_first(value, pointer, self.left, align)
                 return
             symbol, kind = f"llvm.masked.store.{value.type.mangled}.p0", POINTER
         else:

@@ -64,6 +64,8 @@ def run_guarded(native, arrays, end):
 
 CASES = {
     "pointwise": lambda m, x, y: m.point("add", m.float_point("exp", x), y),
+    "row added": lambda m, x, y: m.point("add", x, m.slice(y, 0, 0, 1, 1)),
+    "row compared": lambda m, x, y: m.point("gt", x, m.slice(y, 0, 0, 1, 1), dtype="bool"),
     "rows": lambda m, x, y: RULES["softmax"](m, x, 1),
     "columns": lambda m, x, y: RULES["sum"](m, x, 0),
     "everything": lambda m, x, y: RULES["sum"](m, x),
