@@ -21,10 +21,11 @@ from ..capture.sources import LOADERS, Source, Text
 from ..capture.tensors import MODES
 from ..capture.trace import Continue, Entry, Failed, guard_names
 from ..core import memory, modes
-from ..core.clock import Follower, tick, user_frame
+from ..core.clock import TIMES, Follower, tick, user_frame
 from ..kernels import launch, pool
 from ..kernels.differentiate import CompiledBackward
 from ..kernels.launch import Direct
+from ..kernels.making import Item, Making
 from ..kernels.runtime import Misfit
 from ..kernels.step import Spent
 from ..tensor import OutputEdge, Tensor, counter_of, new, wrap
@@ -35,9 +36,10 @@ HITS = 3  # of one entry until its function is written
 KEPT = 3  # functions, for modes, sizes or flags that take turns
 QUICK = 300e-6  # seconds; a call that takes longer lets go of the GIL, and saves little here
 PATIENCE = 48  # hits until a function counts as one of longer calls
-RESULT = re.compile(r"o\[\d+\]$")
+RESULT, RESULTS = re.compile(r"o\[\d+\]$"), re.compile(r"\bo\[(\d+)\]")
+NONE: Item = ("object", None)
 WORD = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*\b(?! *=[^=])""")  # a string, or a name that is read
-TAKEN = re.compile(r"([SKvat]\d+|o|result|spent|node)$|R_")  # names that the text uses itself
+TAKEN = re.compile(r"([SKvat]\d+|o|result|spent|node|frame)$|R_")  # names that the text uses itself
 
 
 WRITING = threading.Lock()
@@ -167,7 +169,7 @@ class Writer:
         self.recipe: Any = entry.recipe
         given = {name: value for name, value in entry.run.__globals__.items() if name != "__builtins__"}
         self.scope: dict[str, Any] = {**given, "R_cold": hot.cold, "R_grad_enabled": modes.grad_enabled, "R_binder": binder, "R_after": after,
-                                      "R_empty": np.empty, "R_new": new, "R_Tensor": Tensor, "R_entry": entry, "R_run": entry.run,
+                                      "R_entry": entry, "R_run": entry.run,
                                       "R_missing": MISSING, "R_given": given_of,
                                       **{f"R_default{i}": value for i, value in enumerate(hot.function.__defaults__ or ())},
                                       **{f"R_first{i}": value for i, value in enumerate(hot.first)}}
@@ -308,63 +310,96 @@ class Writer:
         for source in aside:
             if source not in facts.varying:
                 self.value(source)  # raises Left while nothing is written
-        count = len(layout.outputs)
+        making, arrays = Making(), {}
+        for at, (shape, dtype) in enumerate(layout.outputs):
+            if at not in taken:
+                arrays[at] = making.array(shape, dtype)
+        nodes, recording = [NONE] * len(direct.results), []
+        if direct.pair is not None:
+            nodes, recording = self.history(direct, layout, making, arrays)
+        items = [NONE if at in taken else self.result(making, arrays[at], dtype, live, node) for (at, dtype, live), node in zip(direct.results, nodes)]
+        skipped = {f"{owner}._grad = {text}" for owner, text, _ in recipe.gradients if RESULT.match(text) and not direct.cut and items[int(text[2:-1])] is NONE}
+        after = [line for line in recipe.lines if line not in skipped]
+        used = {int(number) for line in after for number in RESULTS.findall(line)}
+        # One result is the answer itself, not a tuple around it.
+        alone = len(used) == 1 and not recording and direct.cut is None and items[min(used)] is not NONE
+        if alone:
+            making.answer = items[min(used)][1]
+        else:
+            making.tuple([*items, *[("made", array) for array in arrays.values() if recording]])
         self.look()
         beside = list(map(self.value, aside))
-        self.scope["R_launch"] = launch.launcher(rows, (facts.held, direct, layout), program, inputs,
-                                                   [taken.get(at) for at in range(count)], pool.pool().address, layout.table)
-        fresh = [f"a{at}" for at in range(count) if at not in taken]
-        self.lines += [f"a{at} = R_empty({shape!r}, {self.const('dtype', dtype)})" for at, (shape, dtype) in enumerate(layout.outputs) if at not in taken]
-        self.lines.append(f"if R_launch({', '.join([*self.roots, *self.numbers, *fresh])}): {self.otherwise}")
-        live = any(live for *_, live in direct.results)
-        histories = self.history(direct.pair, layout) if direct.pair is not None else ["spent"] * len(direct.results)
-        if direct.ledger is not None or live and direct.pair is None:
-            self.scope.update(R_ledger=direct.ledger, R_user_frame=user_frame, R_Spent=Spent, R_Freed=Freed)
-            self.lines += ["o = R_user_frame(2)", "R_ledger.note(o)"][:1 + (direct.ledger is not None)]
-            if live and direct.pair is None:
-                self.scope["R_tick"] = tick
-                self.lines += ["spent = R_new(R_Spent)", "spent.rare, spent.edges, spent.seq, spent.freed = None, (), R_tick(), R_Freed(o)"]
-        names = ["None" if at in taken else f"t{number}" for number, (at, _, _) in enumerate(direct.results)]
-        for name, history, (at, dtype, live) in zip(names, histories, direct.results):
-            if at not in taken:
-                self.lines += [f"{name} = R_new(R_Tensor)", f"{name}._array = a{at}", f"{name}._dtype = {self.const('dtype', dtype)}",
-                               f"{name}._requires_grad = {live}", f"{name}._grad = {name}._meta = {name}._shape = None",
-                               f"{name}._node = {history if live else 'None'}"]
-        self.lines.append(f"o = ({', '.join(names)},)" if direct.cut is None else f"o = {self.const('cut', direct.cut.cut)}({', '.join([*names, *beside])})")
-        skipped = {f"{owner}._grad = {text}" for owner, text, _ in recipe.gradients if RESULT.match(text) and names[int(text[2:-1])] == "None"}
-        after = [line for line in recipe.lines if line not in skipped]
-        self.lines += self.needed(after) + after
+        self.scope["R_launch"] = launch.launcher(rows, (facts.held, direct, layout), program, inputs, [taken.get(at) for at in range(len(layout.outputs))],
+                                                 pool.pool().address, layout.table, making=making)
+        lines = [f"o = R_launch({', '.join([*self.roots, *self.numbers])})", f"if o is None: {self.otherwise}", *recording]
+        spent = [number for number, (_, _, live) in enumerate(direct.results) if live and direct.pair is None]
+        if direct.ledger is not None or spent:
+            self.scope.update(R_ledger=direct.ledger, R_user_frame=user_frame, R_Spent=Spent, R_Freed=Freed, R_tick=tick, R_new=new)
+            lines += ["frame = R_user_frame(2)", "R_ledger.note(frame)"][:1 + (direct.ledger is not None)]
+        if spent:
+            lines += ["spent = R_new(R_Spent)", "spent.rare, spent.edges, spent.seq, spent.freed = None, (), R_tick(), R_Freed(frame)"]
+            lines += [f"o[{number}]._node = spent" for number in spent if not alone or number in used]
+        if direct.cut is not None:
+            lines.append(f"o = {self.const('cut', direct.cut.cut)}({', '.join([f'*o[:{len(items)}]', *beside])})")
+        lines += self.needed(after) + after
+        self.lines += [RESULTS.sub("o", line) for line in lines] if alone else lines
 
-    def history(self, pair: Any, layout: Any) -> list[str]:
-        """Lines that record what a call of the first program of a pair leaves for the second; the node of each result."""
-        recipe = self.recipe
-        self.scope.update(R_Node=CompiledBackward, R_pair=pair, R_tick=tick)
-        tensors, edges = [], []
-        for (i, value), symbol in zip(pair.sources, pair.symbols):
-            source = recipe.inputs[i] if i >= 0 else value
-            text = self.value(source)
-            tensors.append(text)
-            needs, has = self.facts.tensors.get(source, (None, False))
-            if symbol is not None or needs is False:
-                edges.append("None")
-            elif needs:
-                edges.append(f"{text}._node" if has else text)
-            else:
-                edges.append(f"{text}._node or {text} if {text}._requires_grad else None")
-        for at, dtype in pair.givens:
-            self.scope.update(R_wrap=wrap, R_array=np.array)
-            tensors[at] = f"R_wrap(R_array({tensors[at]}, {self.const('dtype', dtype.numpy)}), {self.const('dtype', dtype)})"
-        shapes = None
-        if pair.open:
-            shapes = self.const("shapes", [layout.outputs[pick][0] for pick, _, differentiable in pair.picks if differentiable])
-        self.lines += ["node = R_new(R_Node)", f"node.rare = None; node.pair = R_pair; node._outputs = {pair.recorded}; node.shapes = {shapes}; node.guard = ()",
-                       f"node.kept = ([{', '.join(tensors)}], [{', '.join(f'a{at}.copy()' if at in pair.copied else f'a{at}' for at in pair.kept)}])",
-                       f"node.edges = ({''.join(edge + ', ' for edge in edges)})", "node.seq = R_tick()"]
-        if pair.recorded == 1:
-            return ["node"] * len(pair.picks)
-        self.scope["R_Edge"] = OutputEdge
+    def result(self, making: Making, array: int, dtype: Any, live: bool, node: Item) -> Item:
+        """A tensor for one of the program's arrays."""
+        values = {"_array": ("made", array), "_dtype": ("object", dtype), "_requires_grad": ("object", live), "_node": node if live else NONE}
+        return "made", making.object(Tensor, self.facts.slots, values | dict.fromkeys(("_grad", "_meta", "_shape"), NONE))
+
+    def history(self, direct: Direct, layout: Any, making: Making, arrays: dict[int, int]) -> tuple[list[Item], list[str]]:
+        """The node of each result of the first program of a pair, for the second; and lines that record it where the launcher cannot."""
+        pair = direct.pair
+        sources = [self.recipe.inputs[i] if i >= 0 else value for i, value in pair.sources]
+        shapes = [layout.outputs[pick][0] for pick, _, differentiable in pair.picks if differentiable] if pair.open else None
         numbers = iter(range(pair.recorded))
-        return [f"R_Edge(node, {next(numbers)})" if differentiable else "None" for _, _, differentiable in pair.picks]
+        try:
+            node = self.recorded(pair, sources, shapes, making, arrays)
+        except Left:
+            tensors = [self.value(source) for source in sources]
+            for at, dtype in pair.givens:
+                self.scope.update(R_wrap=wrap, R_array=np.array)
+                tensors[at] = f"R_wrap(R_array({tensors[at]}, {self.const('dtype', dtype.numpy)}), {self.const('dtype', dtype)})"
+            self.scope.update(R_Node=CompiledBackward, R_pair=pair, R_Edge=OutputEdge)
+            places = {at: f"o[{number}]" for number, at in enumerate(arrays, len(direct.results))}
+            kept = ", ".join(places[at] + ".copy()" * (at in pair.copied) for at in pair.kept)
+            lines = [f"node = R_Node(R_pair, [{', '.join(tensors)}], [{kept}], {pair.recorded})", f"node.shapes = {self.const('shapes', shapes)}"]
+            lines += [f"o[{number}]._node = " + ("node" if pair.recorded == 1 else f"R_Edge(node, {next(numbers)})")
+                      for number, (_, _, live) in enumerate(direct.results) if live]
+            return [NONE] * len(direct.results), lines
+        if pair.recorded == 1:
+            return [node] * len(pair.picks), []
+        places = launch.places(OutputEdge, ("node", "number"))
+        return [("made", making.object(OutputEdge, places, {"node": node, "number": ("object", next(numbers))})) if differentiable else NONE
+                for _, _, differentiable in pair.picks], []
+
+    def recorded(self, pair: Any, sources: list, shapes: Any, making: Making, arrays: dict[int, int]) -> Item:
+        """The node that the launcher makes, as `CompiledBackward` would make itself."""
+        places, facts = launch.places(CompiledBackward, ("rare", "pair", "_outputs", "shapes", "kept", "guard", "edges", "seq")), self.facts
+        if pair.givens or pair.copied or not places:
+            raise Left
+        edges: list[Item] = []
+        for source in sources:
+            needs, has = facts.tensors.get(source, (None, False))
+            if needs is None:
+                raise Left
+            edges.append(self.item(source, "_node" if has else None) if needs else NONE)
+        kept = [making.tuple([self.item(source) for source in sources]), making.tuple([("made", arrays[at]) for at in pair.kept])]
+        values: dict[str, Item] = {"rare": NONE, "pair": ("object", pair), "_outputs": ("object", pair.recorded), "shapes": ("object", shapes),
+                                   "guard": ("object", ()), "kept": ("made", making.tuple([("made", one) for one in kept])),
+                                   "edges": ("made", making.tuple(edges)), "seq": ("made", making.step(TIMES))}
+        return "made", making.object(CompiledBackward, places, values)
+
+    def item(self, source: Any, slot: str | None = None) -> Item:
+        """An input of the graph, or what is in one of its slots, for the launcher."""
+        facts = self.facts
+        if isinstance(source, Source) and facts.moving(source):
+            register = facts.register(source)
+            return "register", register if slot is None else facts.rows.load(register, facts.slots[slot])
+        tensor = facts.fixed(source) if isinstance(source, Source) else source
+        return ("object", tensor) if slot is None else ("register", facts.rows.load(0, id(tensor) + facts.slots[slot]))
 
     def value(self, source: Any) -> str:
         """An expression for an input of the graph, whose place the launcher has looked at."""

@@ -18,16 +18,18 @@ import numpy as np
 
 from ..tensor import Parameter, Tensor
 from . import dicts, llvm
+from .making import MAKE_IR, Making, known
 from .structs import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known, word
 
 # Words of the head, which lies in the array that the builtin has as `self`.
-ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, EXHAUSTED, FAULT, WORDS = range(17)
+ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, EXHAUSTED, FAULT, PLAN, WORDS = range(18)
 # What a row does with the word at an offset from a register: load it into a register, or compare the word, its lower half or its
 # first byte; for OTHER it must be another.  OBJECT compares the register itself.  APART looks whether two addresses, each with the
 # bytes behind it, are apart.  ADDRESS is the place itself, VALUE the place of a register's own word; INTEGER is the value of a
 # Python int of up to 60 bits; FINITE looks at a Python float; BITS compares what the low half of the wanted word masks with its high half.
+# ARRAY makes one of a plan's arrays (making.py), as the record at that address says.
 # RUN stands for several of SAME in a row: instead of the offset the address of (offset, word) pairs, instead of the word their number.
-LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE, BITS, RUN = range(13)
+LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE, BITS, RUN, ARRAY = range(14)
 INTO = (LOAD, ADDRESS, VALUE, INTEGER)  # the row's last word is the register that takes the result
 CODES = (-1, -2)  # the numbers that a launcher gives for what a program says, see runtime.write_body
 REGISTER_BITS = 20
@@ -59,10 +61,18 @@ entry:
   %registers.n = load i64, ptr %registers.p, align 8
   %registers = alloca i64, i64 %registers.n, align 16
   store i64 0, ptr %registers, align 8
+  %plan.p = getelementptr inbounds i64, ptr %head, i64 {PLAN}
+  %plan = load ptr, ptr %plan.p, align 8
+  %makes = icmp ne ptr %plan, null
+  br i1 %makes, label %blank, label %look
+blank:
+  call void @blank(ptr %plan, ptr %registers)
+  br label %look
+look:
   %right = icmp eq i64 %given, %expected
   br i1 %right, label %copy, label %miss
 copy:
-  %c = phi i64 [ 0, %entry ], [ %c.next, %copied ]
+  %c = phi i64 [ 0, %look ], [ %c.next, %copied ]
   %copying = icmp slt i64 %c, %given
   br i1 %copying, label %copied, label %next
 copied:
@@ -104,6 +114,7 @@ row:
     i64 {FINITE}, label %finites
     i64 {BITS}, label %masked
     i64 {RUN}, label %runs
+    i64 {ARRAY}, label %fresh
   ]
 loads:
   %loaded = load i64, ptr %word.p, align 8
@@ -192,6 +203,13 @@ masked:
   %m.want = trunc i64 %m.shifted to i32
   %m.same = icmp eq i32 %m.bits, %m.want
   br i1 %m.same, label %row.done, label %miss
+fresh:
+  %record = load ptr, ptr %offset.p, align 8
+  %array = call ptr @new_array(ptr %plan, ptr %record)
+  %array.to = getelementptr inbounds ptr, ptr %registers, i64 %want
+  store ptr %array, ptr %array.to, align 8
+  %array.made = icmp ne ptr %array, null
+  br i1 %array.made, label %row.done, label %miss
 runs:
   %pairs = load ptr, ptr %offset.p, align 8
   br label %pair
@@ -248,13 +266,22 @@ ran:
 failed:
   %full = icmp eq i64 %code, -1
   %why = select i1 %full, i64 {EXHAUSTED}, i64 {FAULT}
-  br label %answer
+  br label %without
 done:
-  br label %answer
+  br i1 %makes, label %make, label %answer
+make:
+  %made = call ptr @make(ptr %plan, ptr %registers)
+  ret ptr %made
 miss:
+  br label %without
+without:
+  %without.why = phi i64 [ {MISS}, %miss ], [ %why, %failed ]
+  br i1 %makes, label %drop, label %answer
+drop:
+  call void @drop(ptr %plan, ptr %registers)
   br label %answer
 answer:
-  %which = phi i64 [ {DONE}, %done ], [ {MISS}, %miss ], [ %why, %failed ]
+  %which = phi i64 [ {DONE}, %done ], [ %without.why, %without ], [ %without.why, %drop ]
   %result.p = getelementptr inbounds i64, ptr %head, i64 %which
   %result = load ptr, ptr %result.p, align 8
   %incref.p = getelementptr inbounds i64, ptr %head, i64 {INCREF}
@@ -289,15 +316,18 @@ def offset_of(owner: Any, value: Any) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-
-def tensor_slots() -> dict[str, int] | None:
-    """The offsets of a tensor's slots."""
-    tensor = object.__new__(Tensor)
-    values = {name: object() for name in ("_array", "_dtype", "_requires_grad", "_node", "_grad", "_meta")}
+@cache
+def places(kind: type, names: tuple[str, ...]) -> dict[str, int]:
+    """The offsets of a class's slots; none where one is not found."""
+    owner = object.__new__(kind)
+    values = {name: object() for name in names}
     for name, value in values.items():
-        setattr(tensor, name, value)
-    found = {name: offset_of(tensor, value) for name, value in values.items()}
-    return None if None in found.values() else found  # type: ignore[return-value]
+        setattr(owner, name, value)
+    found = {name: offset_of(owner, value) for name, value in values.items()}
+    return {} if None in found.values() else found  # type: ignore[return-value]
+
+
+TENSOR_SLOTS = ("_array", "_dtype", "_requires_grad", "_node", "_grad", "_meta", "_shape")
 
 
 def function_slots() -> dict[str, int] | None:
@@ -311,7 +341,7 @@ def function_slots() -> dict[str, int] | None:
 @cache
 def slots() -> dict[str, int]:
     """The offsets of what a tensor and a function hold."""
-    return {**(tensor_slots() or {}), **(function_slots() or {})}
+    return {**places(Tensor, TENSOR_SLOTS), **(function_slots() or {})}
 
 
 @cache
@@ -333,12 +363,32 @@ def supported() -> bool:
         return False
     items, whole = [object(), object()], np.zeros((3, 4), np.float32)
     cell, pair, part = (lambda: items).__closure__[0], tuple(items), whole[1:]  # type: ignore[index]
-    return (layout_is_known() and tensor_slots() is not None and function_slots() is not None
+    return (layout_is_known() and bool(places(Tensor, TENSOR_SLOTS)) and function_slots() is not None
             and word(id(items) + TYPE) == id(list) and word(id(items) + SIZE) == 2 and word(word(id(items) + ITEMS) + 8) == id(items[1])
             and word(id(pair) + SIZE) == 2 and word(id(pair) + ITEMS) == id(items[0])
             and word(id(part) + BASE) == id(whole) and word(id(whole) + BASE) == 0 and word(id(whole) + FLAGS) & 0xFFFFFFFF == whole.flags.num
             and word(id(cell) + CELL) == id(items) and dicts.dict_place(dicts.Probe()) is not None and dicts.place_function() is not None
-            and numbers_are_known())
+            and numbers_are_known() and known() and makes_objects())
+
+
+@cache
+def makes_objects() -> bool:
+    """Whether what is made is like what Python makes."""
+    making, where = Making(), places(Tensor, TENSOR_SLOTS)
+    array = making.array((2, 3), np.dtype(np.float32))
+    values = dict.fromkeys(TENSOR_SLOTS, ("object", None)) | {"_array": ("made", array), "_dtype": ("register", 1)}
+    tensor = making.object(Tensor, where, values)
+    making.tuple([("made", tensor), ("register", 1), ("made", making.step(iter([7, 8])))])
+    rows, mark = Rows(1), [1]
+    rows.same(1, TYPE, id(list))
+    make = launcher(rows, None, making=making)
+    made, given, first = make(mark)
+    again = make(mark)
+    kept = [getattr(made, name) for name in TENSOR_SLOTS[2:]]
+    alike = made._array.shape == (2, 3) and made._array.dtype == np.float32 and made._array.flags.owndata and made._array.flags.writeable
+    return (alike and type(made) is Tensor and made._dtype is mark and given is mark and kept == [None] * 5 and not vars(made)
+            and (first, again[2]) == (7, 8) and again[0]._array is not made._array and make(()) is None
+            and sys.getrefcount(made._array) == 2 and sys.getrefcount(again[0]) == 2)
 
 
 @cache
@@ -486,16 +536,16 @@ class Direct(NamedTuple):
 
 
 def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[int, int, int]] = (), outputs: Sequence[int | None] = (),
-             pool: int = 0, table: int = 0, release: bool = False) -> Any:
+             pool: int = 0, table: int = 0, release: bool = False, making: Making | None = None) -> Any:
     """A builtin over `rows.given` arguments: None if all rows hold and the program, if there is one, ran; True if a row does not
-    hold; -1 or -2 where the program failed.
+    hold; -1 or -2 where the program failed.  With `making` what it makes, and None for all else.
 
     `inputs` are rows (register, offset, how) that give the addresses of the program's inputs.  `outputs` are the registers of
-    the arrays that take its results; None stands for one that comes as a further argument, in order.  `release`: the GIL is
+    the arrays that take its results; None stands for one that comes as a further argument, or is made, in order.  `release`: the GIL is
     let go while the program runs, so the arguments themselves must keep all arrays alive.
     """
     made = code()
-    fresh = sum(register is None for register in outputs)
+    fresh = 0 if making is not None else sum(register is None for register in outputs)
     taken = [(register, DATA, LOAD, rows.next + len(inputs) + i) for i, register in enumerate(outputs) if register is not None]
     looks = []
     for base, offset, how, want in (*rows.rows, *[(*row, rows.next + i) for i, row in enumerate(inputs)], *taken):
@@ -504,21 +554,27 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
         offset += fresh * (how == APART and offset & REGISTER_MASK > rows.given)
         want += fresh * (how in INTO and want > rows.given)
         looks.append((base, offset, how, want))
-    looks += [(rows.given + 1 + i, DATA, LOAD, rows.next + fresh + len(inputs) + at)
+    first = rows.next + fresh + (program.words if program is not None else 0) + 1  # register of what is made
+    if making is not None:
+        looks += [(0, record.ctypes.data, ARRAY, first + i) for i, record in enumerate(making.records)]
+    looks += [((rows.given + 1 if making is None else first) + i, DATA, LOAD, rows.next + fresh + len(inputs) + at)
               for i, at in enumerate(at for at, register in enumerate(outputs) if register is None)]
     block, pairs = in_runs(looks)
-    head = np.zeros(WORDS, np.int64).view(Head)
+    head, plan = np.zeros(WORDS, np.int64).view(Head), None
     head[ROWS], head[COUNT], head[GIVEN], head[ADDRESSES] = block.ctypes.data, len(block), rows.given + fresh, rows.next + fresh
-    head[REGISTERS] = rows.next + fresh + (program.words if program is not None else 0) + 1
+    head[REGISTERS] = first
+    if making is not None:
+        plan = making.plan(first)
+        head[PLAN], head[REGISTERS] = plan.ctypes.data, first + making.count
     head[INCREF] = python_function("Py_IncRef")
-    head[DONE], head[MISS], head[EXHAUSTED], head[FAULT] = id(None), id(True), id(CODES[0]), id(CODES[1])
+    head[DONE], head[MISS], head[EXHAUSTED], head[FAULT] = map(id, (None, True, *CODES) if making is None else (None,) * 4)
     if program is not None:
         head[BODY], head[POOL], head[STATE] = program.library.address("body"), pool, program._state.ctypes.data
         head[TABLE] = table
         if release:
             head[SAVE], head[RESTORE] = python_function("PyEval_SaveThread"), python_function("PyEval_RestoreThread")
     method = Method(b"launch", made.address("launch"), 0x80, None)  # METH_FASTCALL
-    head.keep = (made, method, block, pairs, keep, program if not release else (program.library, program._state))  # no cycle with its `call`
+    head.keep = (made, method, block, pairs, (plan, making, keep), program if not release else (program.library, program._state))  # no cycle with its `call`
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(method), head, None)
@@ -546,4 +602,4 @@ def python_function(name: str) -> int | None:
 
 @cache
 def code() -> llvm.Library:
-    return llvm.link(LAUNCH_IR, ("launch",))
+    return llvm.link(MAKE_IR + LAUNCH_IR, ("launch",))
