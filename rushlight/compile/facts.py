@@ -126,6 +126,10 @@ class Facts:
             self.registers[source] = found
         return found
 
+    def place(self, source: Source) -> int:
+        """The register of any object."""
+        return self.register(source) if self.moving(source) else self.rows.made(0, id(self.fixed(source)), launch.ADDRESS)
+
     def find(self, source: Source) -> Any:
         """The present value of a source that moves."""
         if source in self.varying:
@@ -272,6 +276,8 @@ class Facts:
             raise Left
         elif kind == "alias" and condition in ("{v} is {0}", "{v} is not {0}") and not any(map(self.moving, (source, *guard.others))):
             self.fixed(source), self.fixed(guard.others[0])
+        elif kind == "alias" and condition == "{v} is not {0}" and guard.others:
+            self.rows.apart(self.place(source), 1, self.place(guard.others[0]), 1)
         elif guard.others:
             raise Left
         elif source.kind == "shape":

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from . import dtypes
 
 GRAD = ContextVar("grad", default=True)
-grad_enabled = GRAD.get
+grad_enabled, switch_grad = GRAD.get, GRAD.set
 INFERENCE = ContextVar("inference", default=False)
 inference_enabled = INFERENCE.get
 LINES = ContextVar("lines", default=False)  # remember the user's line of each recorded op
@@ -40,8 +40,13 @@ class Special:
             tell(flags["special"])
 
 
+NEW = object.__new__
+
+
 class Decorator:
     """A context manager that also decorates functions and generators, with or without parentheses."""
+
+    __slots__ = ()
 
     def __call__(self, function):
         if inspect.isclass(function):
@@ -99,15 +104,14 @@ class no_grad(Decorator):
     value = False
 
     def __new__(cls, function=None):
-        self = object.__new__(cls)
-        return self if function is None else self(function)
+        return NEW(cls) if function is None else NEW(cls)(function)
 
     def __enter__(self):
         self.previous = grad_enabled()
-        GRAD.set(self.value)
+        switch_grad(self.value)
 
-    def __exit__(self, *exc):
-        GRAD.set(self.previous)
+    def __exit__(self, kind, error, traceback):
+        switch_grad(self.previous)
 
 
 class enable_grad(no_grad):
