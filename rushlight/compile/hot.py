@@ -363,11 +363,11 @@ class Writer:
                 self.scope.update(R_wrap=wrap, R_array=np.array)
                 tensors[at] = f"R_wrap(R_array({tensors[at]}, {self.const('dtype', dtype.numpy)}), {self.const('dtype', dtype)})"
             self.scope.update(R_Node=CompiledBackward, R_pair=pair, R_Edge=OutputEdge)
-            places = {at: f"o[{number}]" for number, at in enumerate(arrays, len(direct.results))}
-            kept = ", ".join(places[at] + ".copy()" * (at in pair.copied) for at in pair.kept)
+            texts = {at: f"o[{number}]" for number, at in enumerate(arrays, len(direct.results))}
+            kept = ", ".join(texts[at] + ".copy()" * (at in pair.copied) for at in pair.kept)
             lines = [f"node = R_Node(R_pair, [{', '.join(tensors)}], [{kept}], {pair.recorded})", f"node.shapes = {self.const('shapes', shapes)}"]
             lines += [f"o[{number}]._node = " + ("node" if pair.recorded == 1 else f"R_Edge(node, {next(numbers)})")
-                      for number, (_, _, live) in enumerate(direct.results) if live]
+                      for number, (_, _, differentiable) in enumerate(pair.picks) if differentiable]
             return [NONE] * len(direct.results), lines
         if pair.recorded == 1:
             return [node] * len(pair.picks), []

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy._core import _multiarray_umath
+from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
 # The words of a plan: its rows, the registers that it fills, and the functions that it calls.
 ROWS, COUNT, FIRST, MADE, ANSWER, INCREF, DECREF, NEW, NOTHING, TUPLE, NEXT, ARRAY, ARRAY_TYPE, CLEAR, WORDS = range(15)
@@ -245,7 +245,7 @@ def functions() -> np.ndarray:
     words = np.zeros(WORDS, np.int64)
     interface = ctypes.pythonapi
     for at, name in ((INCREF, "Py_IncRef"), (DECREF, "Py_DecRef"), (TUPLE, "PyTuple_New"), (NEXT, "PyIter_Next"), (CLEAR, "PyErr_Clear")):
-        words[at] = ctypes.cast(getattr(interface, name), ctypes.c_void_p).value
+        words[at] = ctypes.cast(getattr(interface, name), ctypes.c_void_p).value or 0
     slot = interface.PyType_GetSlot
     slot.restype, slot.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_int]
     words[NEW], words[NOTHING] = slot(object, NEW_SLOT), id(())

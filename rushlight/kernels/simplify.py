@@ -166,6 +166,7 @@ def turned(outputs: list[Array], lanes: int) -> list[Array]:
             left, right = (done[arg] if arg in chosen else make.permute(done[arg], [1, 0]) for arg in array.args)
             done[array] = External("matmul", (right, left), array.shape[::-1], array.dtype, array.parameters)
         else:
+            assert isinstance(array, Point)
             args = [done[arg] if arg in chosen or not arg.ndim else make.reshape(done[arg], (arg.shape[-1], 1)) for arg in array.args]
             done[array] = Point(array.op, tuple(args), array.shape[::-1], array.dtype)
     return [done[output] for output in outputs]
