@@ -6,6 +6,7 @@ functions only (ops/generate.py).  Read `general` first.
 """
 import numbers
 import operator
+from functools import partial
 
 import numpy as np
 
@@ -13,11 +14,12 @@ from ..autograd.function import rebase_hook
 from ..autograd.node import Packed, alias, rare_of
 from ..core import dtypes, modes
 from ..core.errors import type_name
+from ..core.outline import outline
 from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
 from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
 from . import overriding
-from .generate import NAMES, make_classes
+from .generate import CANDIDATES, NAMES, make_classes
 from .rebase import copy_slices, view_node
 
 NUMBERS = (int, float, complex, bool, numbers.Number, np.generic)
@@ -123,9 +125,12 @@ def general_pointwise(op, bound):
     arrays = [bound[name]._array if name in op.masks else operand_array(bound[name], numpy_dtype, dtype) for name in op.tensors]
     extra = [bound[name] for name in op.positional if name not in op.tensors]
     named = {name: bound[name] for name in op.params if name not in op.positional}
+    kernel = op.kernel
+    if outline.enough and op.name in CANDIDATES and not named and arrays[0].size >= NAMES["LARGE"]:  # it gives memory, and computes nothing
+        kernel = partial(NAMES["on_all_cores"], op)
     try:
         with np.errstate(all="ignore"):
-            result = op.kernel(*arrays, *extra, **named)
+            result = kernel(*arrays, *extra, **named)
     except (ValueError, TypeError) as error:
         broadcast_shapes(*(array.shape for array in arrays if array is not None))
         if isinstance(error, TypeError) and dtype.category == dtypes.COMPLEX or "ufunc" in str(error):

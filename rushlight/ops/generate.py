@@ -33,16 +33,20 @@ PLAIN = "(type({0}) is Tensor or type({0}) is Parameter)"
 
 
 def first_call(*args, _op=None, **kwargs):
-    if outline.enough and not kwargs and len(args) <= len(_op.positional) and for_outline(args):
+    if outline.enough and not kwargs and len(args) <= len(_op.positional) and for_outline(_op, args):
         rest = _op.params[len(args):]
         if _op.defaults.keys() >= set(rest):
             return general(_op, (*args, *[_op.defaults[name] for name in rest]))
     return materialise(_op)(*args, **kwargs)
 
 
-def for_outline(args):
-    """Whether a call that only asks for an outline is served by `general`: it comes once, and compiling takes longer than the call."""
-    return not [arg for arg in args if isinstance(arg, (list, tuple)) or isinstance(arg, Tensor) and (arg._requires_grad or arg._array.size >= NAMES["LARGE"])]
+def for_outline(op, args):
+    """Whether a call that only asks for an outline is served by `general`: it comes once, and compiling takes longer than the call.
+
+    Not where `general` would compute with large arrays.
+    """
+    limit = sys.maxsize if op.family == "pointwise" and op.name in CANDIDATES else NAMES["LARGE"]
+    return not [arg for arg in args if isinstance(arg, (list, tuple)) or isinstance(arg, Tensor) and (arg._requires_grad or arg._array.size >= limit)]
 
 
 NAMES.update(outline=outline, for_outline=for_outline)
@@ -91,7 +95,7 @@ def stub_rules(op):
 
 
 def first_operator_call(*args, _op=None, _self=None):
-    if outline.enough and len(args) == len(_op.tensors) and for_outline(args):
+    if outline.enough and len(args) == len(_op.tensors) and for_outline(_op, args):
         return general_operator(_op, args)
     return materialise_operator(_op, _self[0])(*args)
 

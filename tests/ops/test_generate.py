@@ -38,12 +38,14 @@ def test_the_backward_pass_is_compiled_when_one_comes():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_capture_of_small_tensors_compiles_no_function_of_an_op():
+@pytest.mark.parametrize("shape", [(3, 4), (1024, 512)])  # the numbers of a large one are not computed
+def test_capture_compiles_no_function_of_an_op(shape):
     code = ("import rushlight as torch, linecache\n"
             "f = lambda x, y: torch.tanh(torch.sin(x) * y - torch.exp(-x * x)).sum(-1)\n"
-            "x, y = torch.ones(3, 4), torch.ones(3, 4); got = torch.compile(f)(x, y)\n"
+            f"x, y = torch.ones{shape}, torch.ones{shape}; got = torch.compile(f)(x, y)\n"
             "assert not [name for name in linecache.cache if name.startswith('<rushlight op') and any(op in name for op in ('sin', 'tanh', 'exp', 'mul', 'sub', 'neg'))]\n"
             "assert torch.allclose(got, f(x, y)) and '<rushlight op sin>' in linecache.cache\n"
+            "assert torch.allclose(torch.compile(lambda x: x.sum(-1, keepdim=True) / x.mean(-1, True))(x), torch.tensor(float(x.shape[1])).expand(x.shape[0], 1))\n"
             "for wrong in (lambda x: torch.sin(x, 3), lambda x: x.__mul__(x, x), lambda x: torch.tan()):\n"
             "    try: torch.compile(wrong)(x)\n"
             "    except TypeError: continue\n"
