@@ -1,4 +1,5 @@
 """`torch.jit`: the departing path.  `trace` and `script` work for what they can, warn, and point to `export`."""
+import contextlib
 from typing import Final
 
 from .export import jit_compiled  # noqa: F401 (tells capture about the types below)
@@ -35,11 +36,16 @@ def enable_onednn_fusion(enabled: bool) -> None:
     """Nothing: there is no such fusion here."""
 
 
+def fuser(name: str) -> contextlib.AbstractContextManager:
+    """Nothing: there are no fusers to choose from here."""
+    return contextlib.nullcontext()
+
+
 def set_fusion_strategy(strategy: list) -> list:
     """Nothing: there is no such fuser here."""
     return strategy
 
 
 __all__ = ["Error", "Final", "Future", "NotSupportedError", "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "TopLevelTracedModule", "TracerWarning",
-           "TracingCheckError", "UnsupportedNodeError", "annotate", "export", "fork", "freeze", "ignore", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference", "optimized_execution", "save",
+           "TracingCheckError", "UnsupportedNodeError", "annotate", "export", "fork", "freeze", "fuser", "ignore", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference", "optimized_execution", "save",
            "script", "script_if_tracing", "trace", "trace_module", "unused", "wait"]

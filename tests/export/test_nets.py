@@ -16,7 +16,6 @@ from tests.export.test_onnx import runtime, session  # noqa: F401 (they skip wit
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NO_STATE = {"cachegpt"}  # it writes to a buffer
-NO_OP = {"dlrm"}  # embedding_bag
 
 
 def leaves(result):
@@ -71,11 +70,7 @@ def test_onnx(saved):
 
 
 def test_numpy_loader(saved):
-    name, _, path, runs = saved
+    _, _, path, runs = saved
     program = loader.load(path)
     for arguments, want in runs:
-        if name in NO_OP:
-            with pytest.raises(NotImplementedError, match="loader: the op"):
-                program(*[x.numpy() for x in arguments])
-            continue
         agree(leaves(program(*[x.numpy().copy() for x in arguments])), want)

@@ -122,6 +122,16 @@ def eye(n, m=None, dtype=None, **named):
     return np.eye(n, m, dtype=dtype or np.float32)
 
 
+@op("tril_indices")
+def tril_indices(row, col, offset=0, dtype=None, **named):
+    return np.stack(np.tril_indices(row, offset, col))
+
+
+@op("triu_indices")
+def triu_indices(row, col, offset=0, dtype=None, **named):
+    return np.stack(np.triu_indices(row, offset, col))
+
+
 @op("linspace")
 def linspace(start, end, steps, dtype=None, **named):
     return np.linspace(start, end, steps, dtype=dtype or np.float32)
@@ -173,6 +183,15 @@ def take(x, index):
 @op("take_along_dim")
 def take_along_dim(x, index, dim=None):
     return np.take_along_axis(x, index, dim) if dim is not None else np.take(x, index.reshape(-1))
+
+
+@op("embedding_bag")
+def embedding_bag(index, weight, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None,
+                  include_last_offset=False, padding_idx=None):
+    if index.ndim != 2 or max_norm is not None or padding_idx is not None:
+        raise NotImplementedError("loader: embedding_bag with offsets, max_norm or padding_idx")
+    found = weight[index] if per_sample_weights is None else weight[index] * per_sample_weights[..., None]
+    return found.sum(1) if mode == "sum" else found.mean(1) if mode == "mean" else found.max(1)
 
 
 @op("put")
