@@ -176,7 +176,7 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     few = 2 * g.outputs <= lanes
     direct = Direct(module, name, scalars.MEMORY[array.dtype], scalars.SIZE[array.dtype], g, lanes, registers)
     # What follows needs whole channels, so there must be tasks enough without bands of tiles.
-    found = follow(None) if follow is not None and not few and (direct.bands == 1 or direct.tasks >= TASKS // 2) else None
+    found = follow(None) if follow is not None and (few or direct.bands == 1 or direct.tasks >= TASKS // 2) else None
     after, more = None, []
     own = 3 + needs_copy(input, p) + (not few)
     if found is not None:
@@ -187,7 +187,7 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     source = prepare(writer, name, input, p, buffers, scratch, steps)
     k = g.inputs * g.taps
     if few:
-        function, items = Few(module, name, writer.element, writer.size, g, lanes, registers).forward(writer.frame, source, 1, 2)
+        function, items = Few(module, name, writer.element, writer.size, g, lanes, registers).forward(writer.frame, source, 1, 2, after)
     else:
         packed = pack(writer, "weight", Operand(1, 0, ((g.groups, g.outputs * k),), k, 1), g.groups, k, direct, buffers, scratch, steps)
         function, items = direct.forward(writer.frame, source, packed, 2, after)

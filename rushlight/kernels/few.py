@@ -92,8 +92,8 @@ class Few:
     def offset_of(self, tap: tuple[int, ...]) -> int:
         return sum(i * stride * dilation for i, stride, dilation in zip(tap, self.strides, self.g.dilation))
 
-    def forward(self, frame_size: int, input_slot: int, weight_slot: int, out_slot: int) -> tuple[str, Any]:
-        """void f(frame, begin, end) over (image, group); its name and the item count."""
+    def forward(self, frame_size: int, input_slot: int, weight_slot: int, out_slot: int, after: Any) -> tuple[str, Any]:
+        """void f(frame, begin, end) over (image, group), each followed by `after` (an `epilogue.After`); its name and the item count."""
         g = self.g
         f, (input, weight, out) = self.task("rows", frame_size, (input_slot, weight_slot, out_slot))
         rows = max(1, min(4, self.sums // g.outputs, g.result[-2])) if len(g.result) > 1 else 1
@@ -145,6 +145,9 @@ class Few:
                     self.write(f, f.load(self.kind, cell, 64), base, o * g.points + r * g.result[-1], mask)
 
             self.over_points(f, rows, points)
+            if after is not None:
+                first = number * (g.outputs * after.blocks)
+                f.call(after.function, None, f.address(f.parameters[0], f.i64(after.slot), "ptr"), first, first + g.outputs * after.blocks)
 
         f.loop(f.parameters[1], f.parameters[2], 1, item)
         f.ret()

@@ -69,6 +69,8 @@ CONVOLUTIONS = {  # input, weight, stride, padding, groups
     "strided, in groups": ((8, 16, 6, 5), (40, 8, 3, 3), (2, 2), (1, 1), 2),
     "several passes over the channels": ((3, 700, 5, 5), (33, 700, 3, 3), (1, 1), (1, 1), 1),
     "1d": ((20, 3, 7), (24, 3, 3), (1,), (1,), 1),
+    "depthwise": ((2, 7, 9, 10), (7, 1, 3, 3), (1, 1), (1, 1), 7),
+    "few outputs": ((8, 8, 9, 10), (6, 4, 3, 3), (2, 2), (1, 1), 2),
     "large planes": ((8, 3, 70, 70), (17, 3, 1, 1), (1, 1), (0, 0), 1),
 }
 
