@@ -33,7 +33,8 @@ WRITES = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 LOADS = frozenset({"LOAD_FAST", "LOAD_CLOSURE", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 READS = frozenset("get items keys values copy index count __getitem__ __len__ __iter__ __contains__ __reversed__ __eq__ __ne__".split())
 PURE = frozenset({len, tuple, list, dict, set, frozenset, zip, enumerate, reversed, iter, min, max, sum, sorted, any, all, isinstance, abs, range, slice})
-CHANGEABLE = (list, dict, set, collections.deque, bytearray)
+CHANGEABLE: tuple = (list, dict, set, collections.deque, bytearray)
+MOVING: tuple = (*CHANGEABLE, *ITERATORS)
 
 
 class Span:
@@ -61,8 +62,8 @@ class Roll:
         self.frame, self.turns, self.first, self.last, self.mark = frame, turns, first, last, mark
         self.before: dict[int, Any] = {}  # by slot
         self.wrapped: dict[int, Any] = {}
-        self.places: list[tuple[Traced, Traced]] = []  # (what was there, its place)
-        self.rows: list[tuple[Traced, int, Traced]] = []  # (tensor, dim, the row)
+        self.places: list[tuple[Any, Any]] = []  # (what was there, its place)
+        self.rows: list[tuple[Any, int, Any]] = []  # (tensor, dim, the row)
         self.born: dict[int, Any] = {}  # what was made in this turn, kept alive
         self.lists: dict[int, Any] = {}  # by identity: lists that names of this frame hold
         self.added: dict[int, tuple[list, int]] = {}  # of these: how long they were before the turn
@@ -89,7 +90,7 @@ class Rolling(Filled):
 
     def __init__(self, policy: Any):
         super().__init__(policy)
-        self.rolling: Roll | None = None
+        self.rolling: Any = None  # the `Roll` of the turn that is being traced
         self.loops: list[Turns] = []
 
     # -- which loops -------------------------------------------------------------------------------------------------
@@ -105,16 +106,19 @@ class Rolling(Filled):
 
     def span(self, values: list) -> Any:
         """A loop over a `range` of a number that varies, if it can be rolled."""
-        start, stop = values if len(values) == 2 else (0, values[0])
+        start: Any = values[0] if len(values) == 2 else 0
+        stop: Any = values[-1]
+        count = stop - start if type(stop) is Symbol and type(start) is int else None
         frame = self.active[-1]
-        if len(values) > 2 or type(start) is not int or start < 0 or type(stop) is not Symbol or type(stop.hint) is not int or (
-                self.way(frame, frame.pc + 2) == NEVER):
+        if len(values) > 2 or count is None or start < 0 or type(stop.hint) is not int or self.way(frame, frame.pc + 2) == NEVER:
             return None
-        return Span(start, stop - start)
+        return Span(start, count)
 
     def begin_loop(self, frame: Frame, ins: Any, value: Any) -> Any:
         way = self.way(frame, ins.index + 1)
-        rows, start, count = None, 0, None
+        rows: Any = None
+        start: int = 0
+        count: Any = None
         if type(value) is Span:
             start, count = value.start, value.count
         elif type(value) is range and value.step == 1 and value.start >= 0:
@@ -185,7 +189,7 @@ class Rolling(Filled):
             return like(value, [self.placed(part) for part in value])
         return value
 
-    def row_of(self, tensor: Traced, dim: int) -> Traced:
+    def row_of(self, tensor: Any, dim: int) -> Any:
         """The present turn's row of a tensor, along a dim."""
         roll = self.rolling
         for known, along, row in roll.rows:
@@ -223,10 +227,10 @@ class Rolling(Filled):
         loaded = {one.value for at, one in enumerate(program.instructions) if not first < at < last and one.op in LOADS}
         originals = {id(place): value for value, place in roll.places}
         held: dict[int, Any] = {}
-        finals: list[tuple[Traced | None, Traced]] = []  # (the place that it is handed to, what is handed)
+        finals: list[tuple[Any, Any]] = []  # (the place that it is handed to, what is handed)
         history: set[int] = set()  # numbers of the places that what is handed to them gives a history
 
-        def handed(place: Traced | None, value: Traced) -> Out:
+        def handed(place: Any, value: Any) -> Out:
             for at, (known, other) in enumerate(finals):
                 if known is place and other is value:
                     return Out(at)
@@ -289,7 +293,7 @@ class Rolling(Filled):
         """This turn is not like the next: it goes before the loop, if it is the first."""
         return Again(turns.key, NEVER if turns.way.skip else Way(1))
 
-    def looped(self, roll: Roll, nodes: list[Node], finals: list, stacked: list[Traced]) -> list[Traced]:
+    def looped(self, roll: Any, nodes: list[Node], finals: list, stacked: list[Any]) -> list[Any]:
         """Take the turn's nodes out of the graph and put the loop there; its results."""
         turns, graph = roll.turns, self.graph
         places = {place.node: value.node for value, place in roll.places}
@@ -348,10 +352,10 @@ class Rolling(Filled):
         last, rest = iter(made[:len(handed)]), iter(made[len(handed):])
         return [*[next(last) if place is not None else self.last_row(next(rest)) for place, _ in finals], *rest]
 
-    def last_row(self, stacked: Traced) -> Traced:
+    def last_row(self, stacked: Any) -> Any:
         return self.call_op(Tensor.select, (stacked, 0, -1), {})
 
-    def sequence(self, tensor: Traced, dim: int, turns: Turns) -> Traced:
+    def sequence(self, tensor: Any, dim: int, turns: Turns) -> Any:
         """What the loop's turns take one row each of."""
         size = self.shape_of(tensor)[dim] if self.policy.any_dynamic else tensor.stand_in._array.shape[dim]
         start, stop = turns.start + turns.way.skip, turns.start + turns.count if turns.start else turns.count
@@ -362,7 +366,7 @@ class Rolling(Filled):
             tensor = self.call_op(Tensor.movedim, (tensor, dim, 0), {})
         return tensor if whole else self.call_op(operator.getitem, (tensor, slice(start, stop)), {})
 
-    def results_of(self, node: Node, leaves: list[Traced], depends: list[set[int]], carried: int, steps: int) -> list[Traced]:
+    def results_of(self, node: Node, leaves: list[Any], depends: list[set[int]], carried: int, steps: int) -> list[Any]:
         """The results' traced tensors: with the history that all turns together give them."""
         made, stand_ins = [], []
         for at, leaf in enumerate(leaves):
@@ -455,7 +459,7 @@ class Rolling(Filled):
         roll = self.rolling
         if name != "append":
             self.look(owner)
-        if roll is not None and isinstance(owner, (*CHANGEABLE, Generator, *ITERATORS)) and name not in READS and id(owner) not in roll.born:
+        if roll is not None and isinstance(owner, (Generator, *MOVING)) and name not in READS and id(owner) not in roll.born:
             if type(owner) is not list or name != "append" or id(owner) not in roll.lists:
                 raise Again(roll.turns.key)
             roll.added.setdefault(id(owner), (owner, len(owner)))
@@ -466,7 +470,7 @@ class Rolling(Filled):
             return super().native(function, args, kwargs)
         if function.__hash__ is None or function not in PURE:
             for value in map(self.value, args):
-                if isinstance(value, (*CHANGEABLE, *ITERATORS)):
+                if isinstance(value, MOVING):
                     self.refuse_in_turn(value)
         return self.born(super().native(function, args, kwargs))
 
@@ -512,7 +516,7 @@ def copied(tensor: Tensor) -> Tensor:
     return operator.mul(tensor, 1) if tensor._requires_grad else tensor.detach().clone()
 
 
-def facts(traced: Traced) -> tuple:
+def facts(traced: Any) -> tuple:
     value = traced.stand_in
     return value._array.shape, value._dtype, value._requires_grad
 
@@ -535,7 +539,7 @@ def acts(node: Node) -> bool:
     return node.target is set_mode or changes(node) or random or node.is_impure() and target_name(node.target) not in RANDOM
 
 
-def reached(carried: list[Node], inner: list[Node], leaves: list[Traced]) -> list[set[int]]:
+def reached(carried: list[Node], inner: list[Node], leaves: list[Any]) -> list[set[int]]:
     """For each result the handed-on results that it depends on, directly or through earlier turns."""
     places = {node: {at} for at, node in enumerate(carried)}
     for node in inner:
@@ -548,7 +552,7 @@ def reached(carried: list[Node], inner: list[Node], leaves: list[Traced]) -> lis
         direct = wider
 
 
-def filled(value: Any, found: list[Traced]) -> Any:
+def filled(value: Any, found: list[Any]) -> Any:
     if type(value) is Out:
         return found[value.at]
     if type(value) is list or isinstance(value, tuple):

@@ -63,6 +63,12 @@ class Traced(Tensor):
     """A tensor of the trace: `node` in the graph, `stand_in` for its shape and history. It has no values to give."""
 
     __slots__ = ("node", "stand_in", "tracer", "source", "real", "gradient")
+    node: Any
+    stand_in: Any
+    tracer: Any
+    source: Any
+    real: Any
+    gradient: Any
 
     def refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise Break("Data-dependent value", "a tensor's values are needed while translating")

@@ -86,6 +86,7 @@ def layout(shape: tuple[int, ...], index: np.ndarray, dim: int, rows: bool) -> t
     `rows`: the index has one dim, and stands for the whole of each slice.
     """
     outer, inner, count = math.prod(shape[:dim]), math.prod(shape[dim + 1:]), index.shape[0 if rows else dim]
+    steps: tuple[int, ...]
     if rows:
         steps = (0, index.strides[0] // 8, 0)
     else:

@@ -33,7 +33,7 @@ WIDTHS = 64  # of rows that kernels are made for, an op; others stay with NumPy
 ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there are is said at each call
 POINTS = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul "
                    "_div maximum minimum gelu_backward "
-                   "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot "
+                   "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot remainder fmod "
                    "_elu _celu elu_backward _leaky_relu leaky_backward _softplus softplus_backward _mish mish_backward _hardswish "
                    "hardswish_backward _hardsigmoid hardsigmoid_backward _hardtanh hardtanh_backward hardshrink softshrink shrink_backward "
                    "logsigmoid log_sigmoid_backward silu_backward clamp_backward".split())
@@ -44,7 +44,8 @@ PRODUCTS = ("_mm", "bmm", "_bmm_batch")
 ALONG = {"_gather": ("gather", False, 1, 2, None, None), "gather": ("gather", False, 1, 2, None, None),
          "gather_backward": ("add", False, 2, 3, 0, 1), "scatter_src": ("put", False, 1, 2, 3, 0), "scatter_value": ("put", False, 1, 2, 3, 0),
          "_scatter_add": ("add", False, 1, 2, 3, 0),
-         "_index_add": ("add", True, 1, 2, 3, 0), "index_select_backward": ("add", True, 2, 3, 0, 1)}
+         "_index_copy": ("put", True, 1, 2, 3, 0), "_index_add": ("add", True, 1, 2, 3, 0),
+         "index_select_backward": ("add", True, 2, 3, 0, 1)}
 WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
 _kernels: dict[tuple, Any] = {}
 _lock = threading.Lock()

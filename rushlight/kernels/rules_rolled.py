@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core import modes
 from ..graph import map_nodes
-from ..ops.recurrent import project, recurrent_step
+from ..ops import recurrent
 from .arrays import Array, External, Given, Iota, Number, Point, Source, View, contiguous, strided
 from .differentiate import backward, operation, order_of, partition, rebuilt
 from .make import Maker, Unsupported
@@ -21,6 +21,8 @@ from .rules_primitive import DIRECT, OwnNote, Symbol, body
 from .sizes import same, typical
 
 WHOLE = frozenset({"linear", "matmul", "mm", "embedding"})  # ops that do to all rows at once what they do to each
+PROJECT: Any = recurrent.project
+STEP: Any = recurrent.recurrent_step
 SMALL = 1 << 16  # elements of a gradient up to which those of all turns are kept and then summed
 
 
@@ -134,10 +136,10 @@ class Turn:
         given = [self.outer.get(item, item) for item in (data, weight, bias, recurrent_bias)]
         if any(item is not None and type(item) is not Symbol for item in given):
             raise Unsupported("a cell whose weights are computed in its loop")
-        projected, left = body(self.make, project)(mode, *given)
+        projected, left = body(self.make, PROJECT)(mode, *given)
         left = None if left is None else self.entered(left, False)
         weight = operation(self.inner, "t", (self.value(recurrent),), {})
-        self.env[node] = body(self.inner, recurrent_step)(mode, self.entered(projected, True), map_nodes(state, self.value), weight, left, None)
+        self.env[node] = body(self.inner, STEP)(mode, self.entered(projected, True), map_nodes(state, self.value), weight, left, None)
 
 
 def rolled_direct(make: Maker, graph: Any, steps: Any, carried: tuple, sequences: tuple, constants: tuple) -> tuple:
@@ -159,7 +161,7 @@ def rolled_direct(make: Maker, graph: Any, steps: Any, carried: tuple, sequences
                     for at, array in enumerate(results)]
         found = backward(turn.inner, turn.inner.tape, turn.results, [t if t.array._dtype.is_floating_point else None for t in tangents], inputs)
         slopes = {at: g for at, g in enumerate(found) if g is not None}
-        kept, replaced = partition(turn.inner, results, list(slopes.values()), {t.array.buffer for t in tangents})
+        kept, replaced = partition(turn.inner, results, list(slopes.values()), {f"g{at}" for at in range(len(results))})
     stacked: dict[Array, int] = {}
     nexts = own(results[:count])
     for array in (*results[count:], *kept):
@@ -241,7 +243,7 @@ class Backwards(OwnNote):
                                            fixed[at]], fixed[at].dtype))
         plan, flat = self.loop(grads, nexts, list(stacked), count)
 
-        def all_turns(array: Array) -> Array:
+        def all_turns(array: Any) -> Array:
             return part(make, flat, plan, "stacked", stacked[array]) if array in stacked else self.before[array.buffer]
 
         last = [part(make, flat, plan, "last", at) for at in range(len(nexts))]

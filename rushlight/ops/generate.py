@@ -23,9 +23,9 @@ NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "T
 NAMES.update(LARGE=sys.maxsize, on_all_cores=None)
 CANDIDATES = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul _div "
                        "maximum minimum _softmax _log_softmax _layer_norm _cumsum _cumprod reversed_cumsum _convolution _conv_transpose "
-                       "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot "
+                       "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot remainder fmod "
                        "_elu _celu _leaky_relu _softplus _mish _hardswish _hardsigmoid _hardtanh hardshrink softshrink logsigmoid "
-                       "_gather scatter_src scatter_value _scatter_add _index_add _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
+                       "_gather scatter_src scatter_value _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
 NAMES["SMALL"] = 1 << 12  # elements; below it a tensor may keep its shape in `_shape`
 modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
 SCALARS = "(kind is float or kind is int)"

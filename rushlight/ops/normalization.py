@@ -203,8 +203,20 @@ def grouped(array):
     return array.reshape(array.shape[0], array.shape[1], product(array.shape[2:]))
 
 
+def channel_sums(parts):
+    """The sum of each channel of (N, C, rest)."""
+    return np.add.reduce(parts[:, :, 0] if parts.shape[2] == 1 else np.add.reduce(parts, axis=2), axis=0)
+
+
+def channel_dots(a, b):
+    """The sum of a * b in each channel of (N, C, rest)."""
+    if a.shape[2] == 1:  # sums of one element each would be calls of one element each
+        return np.einsum("nc,nc->c", a[:, :, 0], b[:, :, 0])
+    return np.add.reduce(np.vecdot(a, b), axis=0)
+
+
 def raw_channel_sum(g):
-    return np.add.reduce(np.add.reduce(grouped(g), axis=2), axis=0)
+    return channel_sums(grouped(g))
 
 
 @primitive(where="", family="reduction", outputs=2)
@@ -212,9 +224,9 @@ def _batch_statistics(input):
     """Mean and biased variance of each channel."""
     parts = grouped(input)
     count = input.dtype.type(parts.shape[0] * parts.shape[2])
-    average = np.add.reduce(np.add.reduce(parts, axis=2), axis=0) / count
+    average = channel_sums(parts) / count
     centered = parts - average[:, None]
-    return average, np.add.reduce(np.vecdot(centered, centered), axis=0) / count
+    return average, channel_dots(centered, centered) / count
 
 
 def batch_norm_kernel(input, weight, bias, average, variance, eps):
@@ -234,8 +246,8 @@ def batch_norm_gradients(g, input, weight, average, variance, eps):
     factor = 1 / np.sqrt(variance + eps)
     scale = factor if weight is None else factor * weight
     centered = parts - average[:, None]
-    along = np.add.reduce(np.vecdot(g, centered), axis=0)
-    total = np.add.reduce(np.add.reduce(g, axis=2), axis=0)
+    along = channel_dots(g, centered)
+    total = channel_sums(g)
     along *= factor
     centered *= (along * factor * scale / -count)[:, None]
     centered += (total * scale / -count)[:, None]
@@ -259,7 +271,7 @@ def batch_norm_backward(g, input, weight, average, variance, eps):
 
 def raw_batch_norm_weight(g, input, average, variance, eps):
     centered = grouped(input) - average[:, None]
-    return np.add.reduce(np.vecdot(grouped(g), centered), axis=0) / np.sqrt(variance + eps)
+    return channel_dots(grouped(g), centered) / np.sqrt(variance + eps)
 
 
 @composite("", raw=lambda g, input, weight, average, variance, eps: batch_work.get(
@@ -447,7 +459,7 @@ def raw_group_norm_weight(g, input, groups, eps):
     if not input.size:
         return np.zeros(input.shape[1], input.dtype)
     normal, _ = standardized(input.reshape(input.shape[0] * groups, -1), eps)
-    return np.add.reduce(np.vecdot(grouped(g), grouped(normal.reshape(input.shape))), axis=0)
+    return channel_dots(grouped(g), grouped(normal.reshape(input.shape)))
 
 
 @composite("", raw=raw_group_norm_weight)

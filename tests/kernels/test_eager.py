@@ -180,6 +180,8 @@ def test_slices_by_their_numbers(shape, dim):
     np.add.at(read, place, y)
     a = wrap(x).requires_grad_()
     np.testing.assert_array_equal(a.index_add(dim, wrap(index), wrap(y)).detach()._array, want)
+    order = RNG.permutation(shape[dim])
+    np.testing.assert_array_equal(a.index_copy(dim, wrap(order), wrap(y)).detach()._array, np.take(y, np.argsort(order), dim))
     a.index_select(dim, wrap(index)).backward(wrap(y))
     np.testing.assert_array_equal(a.grad._array, read)
 
