@@ -135,6 +135,7 @@ class Tensors(Calls):
         self.outer: dict[int, Tensor] = {}  # by identity: what the stand-ins of inputs with a history are made of
         self.snapshots: dict[tuple, Any] = {}  # of optimizers
         self.noted: list | None = None  # the calls of ops while a rule is followed; None in it for what gives Python a number (repeating.py)
+        self.replaced: list[Tensor] = []  # stand-ins that `.data = ...` took from their tensors: a history may end at them
         self.unless: Any = None  # whether the optimizer step in hand is to leave everything as it was (training.py)
         self.apart: list[tuple] = []  # inputs that are different tensors
         self.strided: list[tuple] = []  # (source, strides) of inputs of varying sizes that are not contiguous
@@ -613,6 +614,8 @@ class Tensors(Calls):
         if type(target) is Traced and name == "requires_grad" and (target.source is None or target.stand_in._node is None):
             self.call_op(Tensor.requires_grad_, (target, value), {})
             return
+        if name == "data" and type(target) is type(value) is Traced and self.replace_data(target, value):
+            return
         if type(target) is not Traced or name in ("data", "requires_grad") or name.startswith("_"):
             raise Break("Unsupported attribute", f"assigning Tensor.{name}")
         if name == "grad" and target.source is None:
@@ -623,6 +626,27 @@ class Tensors(Calls):
         entry = self.attributes.setdefault(id(target), (target, {}, {}))
         entry[1].pop(name, None)
         entry[1][name], entry[2][name] = value, "setattr"
+
+    def replace_data(self, target: Traced, value: Traced) -> bool:
+        """`target.data = value` of a tensor from before and one made inside that fits; False for others.
+
+        From here on the target is the new value; the real one gets it after the graph, so that what shares its old memory keeps that.
+        """
+        old, made = target.stand_in, value.stand_in
+        if target.source is None or old._node is not None or value.source is not None or made.dtype is not old.dtype or self.cuts or (
+                tuple(made.shape) != tuple(old.shape) or made._array.strides != old._array.strides):
+            return False
+        fresh = self.call_op(Tensor.detach, (value,), {})
+        kept = self.call_op(Tensor.detach, (fresh,), {})
+        if old._requires_grad:
+            self.call_op(Tensor.requires_grad_, (fresh, True), {})
+        self.replaced.append(old)
+        target.node, target.stand_in = fresh.node, fresh.stand_in
+        self.refresh(target)
+        self.traced[id(target.stand_in)] = target
+        entry = self.attributes.setdefault(id(target), (target, {}, {}))
+        entry[1]["data"], entry[2]["data"] = kept, "setattr"
+        return True
 
     def compare_tensors(self, op: str, left: Any, right: Any) -> Any:
         other = right if isinstance(left, Tensor) else left

@@ -271,6 +271,8 @@ def leaves_of(self: Any, roots: list) -> list:
         known = self.traced.get(id(leaf))
         if known is None or id(leaf) in self.cuts:
             continue  # made inside, and nobody can ask for its gradient any more; or its history goes on elsewhere
+        if known.stand_in is not leaf:
+            raise refuse("backward into a tensor whose data was replaced since")
         if known.source is not None:
             without_hooks(self, known, True)
         elif has_hooks(known.stand_in):

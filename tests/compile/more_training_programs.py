@@ -9,8 +9,8 @@ import numpy as np
 from .training_programs import labels, normal, perceptron
 
 PROGRAMS = {}
-# What a graph cannot hold, or not as one program: sizes and branches that go by values, per-sample gradients, `param.data = ...`.
-IN_PIECES = {"momentum_contrast", "routed_experts", "private", "plateau", "running_loss"}
+# What a graph cannot hold, or not as one program: sizes and branches that go by values, per-sample gradients.
+IN_PIECES = {"routed_experts", "private", "plateau", "running_loss"}
 
 
 def program(function):
