@@ -89,7 +89,7 @@ def record(program: Any, runs: Sequence[tuple]) -> dict[str, bytes]:
     run = NativeRun(program.graph_module)
     with cache.recording() as found:
         llvm.link(pool.pool_ir(), ("worker", "wake", "parallel"))  # what a process links once: this one may have it already
-        llvm.link(launch.LAUNCH_IR, ("launch",))
+        llvm.link(launch.MAKE_IR + launch.LAUNCH_IR, ("launch",))
         llvm.link(dicts.CHANGED_IR, ("changed", "words"))
         for args, kwargs in runs:
             leaves = program.checks.bind(args, kwargs)

@@ -129,7 +129,7 @@ def test_what_every_process_needs_is_loaded_here(target, monkeypatch):
     """Code of ours that llvmlite had to link would be slow to start, and nobody would notice."""
     monkeypatch.setattr(llvm, "linked_by_llvm", None)
     with llvm.target(target):
-        for text, names in ((pool.pool_ir(), ("worker", "wake", "parallel")), (launch.LAUNCH_IR, ("launch",)), (dicts.CHANGED_IR, ("changed", "words"))):
+        for text, names in ((pool.pool_ir(), ("worker", "wake", "parallel")), (launch.MAKE_IR + launch.LAUNCH_IR, ("launch",)), (dicts.CHANGED_IR, ("changed", "words"))):
             llvm.link(text, names)
         x = torch.randn(40, 50)
         for f in (lambda x: (x.sin() * x).sum(-1), lambda x: x @ x.T, lambda x: torch.softmax(x, -1), lambda x: x.lgamma(), lambda x: torch.pow(x.abs(), 1.7),
