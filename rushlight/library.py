@@ -211,7 +211,8 @@ def parsed(schema: str) -> inspect.Signature:
             parts.append("")
         else:
             parts[-1] += character
-    parameters, kind = [], inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = []
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     for part in filter(None, map(str.strip, parts)):
         if part == "*":
             kind = inspect.Parameter.KEYWORD_ONLY

@@ -180,10 +180,10 @@ def native_plan(tracer: Any, frame: Frame, ins: Any) -> tuple | None:
         return push(1, "iter({0})", stack[-1:])
     if op == "FORMAT_VALUE":
         convert, has_spec = value
-        shown = "{0}" if convert is None else f"{convert.__name__}({{0}})"
+        text = "{0}" if convert is None else f"{convert.__name__}({{0}})"
         if has_spec:
-            return push(2, f"format({shown}, {{1}})", stack[-2:])
-        return push(1, f"format({shown})", stack[-1:])
+            return push(2, f"format({text}, {{1}})", stack[-2:])
+        return push(1, f"format({text})", stack[-1:])
     if op == "CONVERT_VALUE":
         return push(1, f"{value.__name__}({{0}})", stack[-1:])
     if op == "FOR_ITER":

@@ -108,7 +108,8 @@ class Rolling(Filled):
         """A loop over a `range` of a number that varies, if it can be rolled."""
         start: Any = values[0] if len(values) == 2 else 0
         stop: Any = values[-1]
-        count = stop - start if type(stop) is Symbol and type(start) is int else None
+        varies = type(stop) is Symbol and type(start) is int
+        count = stop - start if varies else None
         frame = self.active[-1]
         if len(values) > 2 or count is None or start < 0 or type(stop.hint) is not int or self.way(frame, frame.pc + 2) == NEVER:
             return None

@@ -180,7 +180,7 @@ def move_iterator(iterator: Any, place: Any) -> None:
         iterator.__setstate__(place)
 
 
-LOADERS = {"peek": peek, "iterator_place": iterator_place, "iterator_container": iterator_container, "move_iterator": move_iterator, "nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
+LOADERS: dict[str, Any] = {"peek": peek, "iterator_place": iterator_place, "iterator_container": iterator_container, "move_iterator": move_iterator, "nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
 
 
 def find_value(source: Source, roots: list) -> Any:

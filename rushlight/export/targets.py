@@ -6,7 +6,7 @@ the tables made here from the op records, so that no file can name a function th
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import ops
@@ -96,7 +96,7 @@ def find(name: Any) -> Callable | None:
         return (PLACES or FIXED).get(place, {}).get(plain)
     if place == "Tensor":
         return public({plain: method(plain)}).get(plain)
-    names = REGISTRY if place == "op" else SPACES.get(place, {})
+    names: Mapping[str, Any] = REGISTRY if place == "op" else SPACES[place] if place in SPACES else {}
     if plain not in names or place == "nn" and plain.startswith("_"):
         return None
     return public({plain: names[plain].function if place == "op" else names[plain]}).get(plain)

@@ -265,7 +265,7 @@ def bare(value: Any) -> Any:
     return value
 
 
-def body(make: Maker, function: types.FunctionType) -> types.FunctionType:
+def body(make: Maker, function: Any) -> types.FunctionType:
     """The composite's function with the names of ops meaning rules."""
     if function.__closure__:
         raise Unsupported("a composite with closed-over variables")
