@@ -10,7 +10,8 @@ from typing import Any
 
 from .kinds import find
 from .machine import NULL
-from .shapes import RELATIONS, Shapes, Symbol
+from .shapes import Shapes
+from .symbols import RELATIONS, Symbol
 
 ERRORS = (BaseException, Exception, ValueError, TypeError, RuntimeError, ArithmeticError, AssertionError, NotImplementedError)
 # How many values an instruction takes that then pushes one.

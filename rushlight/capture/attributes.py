@@ -158,7 +158,7 @@ class Attributes(Loader):
     def method_of(self, value: Any, name: str) -> FunctionType | None:
         """A special method that a user's class defines in Python."""
         found, _ = self.find(type(value), name)
-        return found if isinstance(found, FunctionType) and type(value).__module__ != "rushlight.capture.shapes" else None
+        return found if isinstance(found, FunctionType) and not self.is_symbol(value) else None
 
     def ask(self, source: Any, raw: Any) -> Pending:
         """A value that must be there, even if nothing looks at it."""

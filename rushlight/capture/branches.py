@@ -13,8 +13,8 @@ from ..func.control import cond, while_loop
 from ..graph import Graph, GraphModule, Node
 from ..tensor import Tensor
 from .machine import Break
-from .shapes import RELATIONS
-from .tensors import Traced
+from .symbols import RELATIONS
+from .traced import Traced
 
 
 def trace_cond(self: Any, args: tuple, kwargs: dict) -> Any:

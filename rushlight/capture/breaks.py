@@ -12,8 +12,8 @@ from .loading import Pending, Uncapturable
 from .machine import BINARY, METHOD_NULL_FIRST, NULL, Break, Frame
 from .points import FrameState, Point
 from .rebuild import Rebuild
-from .shapes import Held
 from .sources import LOADERS
+from .symbols import Held
 
 END = object()
 CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})

@@ -25,8 +25,9 @@ from ..tensor_repr import format_tensor
 from .answers import Answers
 from .loading import DEVICE, IDENTITY, SCALARS
 from .machine import Break, Restart
-from .shapes import Held, Symbol
-from .tensors import Traced, changes
+from .symbols import Held, Symbol
+from .tensors import changes
+from .traced import Traced
 
 KNOWN = frozenset(sys.stdlib_module_names) | {"_pytest", "pytest", "ipykernel", "IPython", "rich", "colorama", "xdist", "execnet"}
 CLOCKS = (time.time, time.perf_counter, time.monotonic, time.process_time, time.thread_time, time.time_ns, time.perf_counter_ns,

@@ -11,7 +11,8 @@ from ..ops import cat
 from ..tensor import Tensor
 from .growing import Growing
 from .machine import Restart
-from .tensors import Traced, public_name
+from .tensors import public_name
+from .traced import Traced
 
 JOINS = frozenset({"stack", "cat", "concat", "concatenate"})
 

@@ -14,8 +14,8 @@ from .dict_turns import KEYS, DictTurns
 from .effects import Effects
 from .loading import Pending, is_namespace
 from .machine import NULL
-from .shapes import Symbol
 from .sources import iterator_container, peek
+from .symbols import Symbol
 
 ADDS: dict[tuple[type, str], int] = {(list, "append"): 1, (list, "extend"): 1, (collections.deque, "append"): 1, (set, "add"): 1, (dict, "__setitem__"): 2}
 TABLES = (list, tuple, dict)

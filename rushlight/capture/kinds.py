@@ -10,6 +10,8 @@ import types
 from types import FunctionType
 from typing import Any
 
+from .symbols import Symbol
+
 ABSENT = object()
 NATIVE_TYPES = (list, dict, tuple, set, frozenset, str, bytes, bytearray, int, float, bool, complex, slice, range,
                 collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter, type(None),
@@ -80,7 +82,7 @@ def find(kind: type, name: str, start: type | None = None) -> tuple[Any, type | 
 
 def python_method(value: Any, name: str) -> FunctionType | None:
     """A special method that a user's class defines in Python."""
-    if type(value).__module__ == "rushlight.capture.shapes":
+    if type(value) is Symbol:
         return None
     found, _ = find(type(value), name)
     return found if isinstance(found, FunctionType) else None

@@ -24,9 +24,9 @@ from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
 from .lines import lines_of, with_lines
 from .loading import IDENTITY, SCALARS, Pending, Uncapturable
 from .machine import NULL, Frame, Generator
-from .shapes import Held
 from .sources import Text, iterator_place
-from .tensors import Traced
+from .symbols import Held
+from .traced import Traced
 
 OBJECT_NEW = object.__new__
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .loading import is_library
-from .tensors import Traced
+from .traced import Traced
 
 
 class Rule:

@@ -23,8 +23,9 @@ from .filled import NEVER, Again, Filled, Rows, Turn, Way
 from .kinds import ITERATORS
 from .loading import SCALARS, Pending
 from .machine import NULL, Break, Frame, Generator, Turns
-from .shapes import Symbol
-from .tensors import Traced, changes, set_mode
+from .symbols import Symbol
+from .tensors import changes
+from .traced import Traced, set_mode
 
 LONG = 4  # turns of a plain number from which a loop is worth it
 HEAVY = frozenset("linear matmul mm bmm addmm baddbmm recurrent_cell conv1d conv2d conv3d conv_transpose1d conv_transpose2d "

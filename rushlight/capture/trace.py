@@ -33,7 +33,8 @@ from .reflection import REFLECTION
 from .rolling import Again, Rolling
 from .shapes import MATH
 from .sources import LOADERS, Source
-from .tensors import MODES, changes, present_modes, set_mode
+from .tensors import changes
+from .traced import MODES, present_modes, set_mode
 from .transforms import TRANSFORMS
 from .values import special_calls
 

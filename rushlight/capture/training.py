@@ -25,7 +25,7 @@ from ..optim.pointwise import PointwiseOptimizer, apply_rule
 from ..tensor import PLAIN, OutputEdge, Tensor
 from .machine import Break, Restart
 from .repeating import Rule
-from .tensors import Traced
+from .traced import Traced
 
 
 def tensor_backward(self: Any, args: tuple, kwargs: dict) -> Any:

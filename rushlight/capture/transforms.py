@@ -11,7 +11,7 @@ from ..func import mapping, transforms
 from ..func.modules import functional_call
 from ..tensor import Tensor
 from .machine import NULL, Break
-from .tensors import Traced
+from .traced import Traced
 
 
 class Own:

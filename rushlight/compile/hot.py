@@ -18,8 +18,8 @@ import numpy as np
 from ..autograd.node import Freed
 from ..capture.guards import Guard, define
 from ..capture.sources import LOADERS, Source, Text
-from ..capture.tensors import MODES
 from ..capture.trace import Continue, Entry, Failed, guard_names
+from ..capture.traced import MODES
 from ..core import memory, modes
 from ..core.clock import TIMES, Follower, tick, user_frame
 from ..kernels import launch, pool

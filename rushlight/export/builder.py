@@ -11,9 +11,9 @@ from types import FunctionType
 from typing import Any
 
 from ..capture.rebuild import Rebuild
-from ..capture.shapes import Symbol
 from ..capture.sources import find_value
-from ..capture.tensors import Traced, assert_true, set_mode
+from ..capture.symbols import Symbol
+from ..capture.traced import Traced, assert_true, set_mode
 from ..core.pytree import children_of, tree_flatten
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..ops import tensor as as_tensor

@@ -8,9 +8,9 @@ from types import FunctionType
 from typing import Any
 
 from ..capture.machine import Break
-from ..capture.shapes import Symbol
-from ..capture.tensors import Traced
+from ..capture.symbols import Symbol
 from ..capture.trace import Tracer
+from ..capture.traced import Traced
 from ..core.pytree import tree_flatten, tree_unflatten
 from ..graph import GraphModule, map_nodes
 from .graph_signature import InputKind

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..capture.machine import Break
-from ..capture.shapes import Symbol
-from ..capture.tensors import Traced, public_name
+from ..capture.symbols import Symbol
+from ..capture.tensors import public_name
+from ..capture.traced import Traced
 from ..core import modes
 from ..core.generator import default_generator
 from ..core.pytree import tree_flatten, tree_map, tree_unflatten

@@ -75,7 +75,7 @@ def as_step(module: GraphModule, values: list) -> GraphModule:
         if node.target is operator.getitem and isinstance(node.args[0], Node) and node.args[0].target is gradients:
             seen[node] = graph.call_function(operator.getitem, (args[0], numbers[node.args[1]]))
         elif node.target is switch_mode:
-            set_mode = importlib.import_module("..capture.tensors", __package__).set_mode  # few programs train; capture is large
+            set_mode = importlib.import_module("..capture.traced", __package__).set_mode  # few programs train; capture is large
             seen[node] = graph.call_function(set_mode, (args[0], MODES[args[0]].get() if args[1] == "outer" else args[1]))
         else:
             seen[node] = graph.create_node(node.op, node.target, args, kwargs, node.name)

@@ -21,10 +21,11 @@ from ..capture.counted import counted_dim
 from ..capture.loading import Uncapturable
 from ..capture.machine import Break, Restart
 from ..capture.points import FrameState, Point, Points
-from ..capture.shapes import RELATIONS, Symbol
 from ..capture.sources import find_value
-from ..capture.tensors import VALUES, Traced, assert_true, present_modes, public_name
+from ..capture.symbols import RELATIONS, Symbol
+from ..capture.tensors import VALUES, public_name
 from ..capture.trace import Tracer, restore
+from ..capture.traced import Traced, assert_true, present_modes
 from ..compile import compiler
 from ..compile.policy import explain_break, source_line
 from ..core import modes

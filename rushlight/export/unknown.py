@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..capture.machine import Break
-from ..capture.shapes import Symbol
 from ..capture.sources import Source
+from ..capture.symbols import Symbol
 from ..capture.trace import Tracer
 from ..core import modes
 from ..core.generator import default_generator

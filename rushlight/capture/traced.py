@@ -1,0 +1,67 @@
+"""Tensors of the trace, and the modes that it switches.
+
+A `Traced` tensor has a node of the graph and a stand-in: an ordinary tensor with the same shape, dtype and history.  It has
+no values to give: whoever asks for them breaks the graph (tensors.py).
+"""
+
+from typing import Any
+
+from ..core import modes
+from ..tensor import Tensor
+from .machine import Break
+
+MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
+
+
+class Traced(Tensor):
+    """A tensor of the trace: `node` in the graph, `stand_in` for its shape and history. It has no values to give."""
+
+    __slots__ = ("node", "stand_in", "tracer", "source", "real", "gradient")
+    node: Any
+    stand_in: Any
+    tracer: Any
+    source: Any
+    real: Any
+    gradient: Any
+
+    def refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise Break("Data-dependent value", "a tensor's values are needed while translating")
+
+    __bool__ = __float__ = __int__ = __index__ = __complex__ = item = tolist = numpy = __array__ = __iter__ = refuse
+    __contains__ = __deepcopy__ = __reduce_ex__ = data_ptr = __len__ = __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = refuse
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<traced {self.node}>"
+
+    __str__ = __repr__
+    __format__ = refuse
+
+    @classmethod
+    def __dispatch__(cls, op: Any, bound: dict, out: Any) -> Any:
+        raise Break("Op in native code", f"{op.name} was called on a traced tensor by native code")
+
+
+def set_mode(name: str, value: Any) -> None:
+    """Switch a mode of the current thread; a node of a graph or a statement of generated code."""
+    variable = MODES[name]
+    if name != "grad":
+        before, after = bool(variable.get()), bool(value)
+        if after and not before:
+            modes.Special.enter()
+        elif before and not after:
+            modes.Special.leave()
+    variable.set(value)
+
+
+def assert_true(condition: Tensor, value: Tensor | None = None, words: str = "") -> Tensor:
+    """An assert statement on a tensor, checked when the graph runs; or, with `words`, a check of what a value may be."""
+    if words and not condition.all():
+        raise ValueError(f"{words}, but found invalid values:\n{value}")
+    if not words and not condition:
+        raise AssertionError("assertion failed in compiled code")
+    return condition
+
+
+def present_modes() -> dict:
+    return {name: variable.get() for name, variable in MODES.items()}
