@@ -143,7 +143,7 @@ class Cut:
                 found = tracer.value(tracer.call(hook, (gradients[0],), {}))
                 gradients = gradients if found is None else [found]
             if self.border is not None:
-                found = tracer.value(tracer.call(self.border, (tuple(gradients), None), {}))
+                found = tracer.value(tracer.call(self.border, (tuple(gradients), tuple(gradients)), {}))
                 gradients = gradients if found is None else [tracer.value(item) for item in found]
             if any(item is not None and type(item) is not Traced for item in gradients):
                 raise refuse("a hook that gives something else than a gradient")

@@ -15,7 +15,7 @@ def trained(prepare, native=True, steps=5):
         opt = T.optim.Adam(net.parameters(), lr=0.02)
         return prepare(T, net, opt), observed(net, opt)
     compiled = against_torch(make, steps=steps, native=native)
-    assert not compiled._rushlight_compiled.breaks
+    assert compiled._rushlight_compiled.start.entries and not compiled._rushlight_compiled.breaks
     return compiled
 
 
