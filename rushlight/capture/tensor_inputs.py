@@ -31,6 +31,8 @@ PAIRS = 8  # so many inputs are guarded in pairs not to be the same tensor
 class TensorInputs(Calls):
     """Part of the tracer: the tensors that it is given."""
 
+    in_optimizer: Any  # a question of shapes.py
+
     def __init__(self, policy: Any):
         super().__init__(policy)
         self.graph = Graph()
@@ -100,8 +102,8 @@ class TensorInputs(Calls):
         if raw._node is not None:  # a stand-in of an inner tensor must allow what an inner tensor allows
             self.outer[id(tensor)] = tensor
             with modes.enable_grad():
-                base = None if raw._meta is None else raw._meta.base
-                tensor = operator.getitem(tensor, ...) if base is not None and base._node is None else operator.mul(tensor, 1)
+                whole = None if raw._meta is None else raw._meta.base
+                tensor = operator.getitem(tensor, ...) if whole is not None and whole._node is None else operator.mul(tensor, 1)
         return tensor
 
     def copied(self, storage: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from ..core import modes
 from ..tensor import Tensor
 from .machine import Break
 
-MODES = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
+MODES: dict[str, Any] = {"grad": modes.GRAD, "inference": modes.INFERENCE, "autocast": modes.AUTOCAST}
 
 
 class Traced(Tensor):
@@ -28,10 +28,10 @@ class Traced(Tensor):
         raise Break("Data-dependent value", "a tensor's values are needed while translating")
 
     __bool__ = __float__ = __int__ = __index__ = __complex__ = item = tolist = numpy = __array__ = __iter__ = refuse
-    __contains__ = __deepcopy__ = __reduce_ex__ = data_ptr = __len__ = __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = refuse
+    __contains__ = __deepcopy__ = __reduce_ex__ = data_ptr = __len__ = __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = refuse  # type: ignore[assignment]
     __hash__ = object.__hash__
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> str:  # type: ignore[override]
         return f"<traced {self.node}>"
 
     __str__ = __repr__
