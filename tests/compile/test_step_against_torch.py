@@ -78,7 +78,7 @@ def against_torch(make, steps=STEPS, native=True, tolerance=2e-5):
 
 def is_native(compiled):
     entries = compiled._rushlight_compiled.start.entries
-    return all(hasattr(getattr(entry.run.__globals__.get("graph"), "lowered", None), "native") for entry in entries)
+    return bool(entries) and all(hasattr(getattr(entry.run.__globals__.get("graph"), "lowered", None), "native") for entry in entries)
 
 
 def observed(net, *optimizers):
