@@ -378,28 +378,28 @@ class Writer:
     def recorded(self, pair: Any, sources: list, shapes: Any, making: Making, arrays: dict[int, int]) -> Item:
         """The node that the launcher makes, as `CompiledBackward` would make itself."""
         places, facts = launch.places(CompiledBackward, ("rare", "pair", "_outputs", "shapes", "kept", "guard", "edges", "seq")), self.facts
-        if pair.givens or pair.copied or not places:
+        if pair.givens or pair.copied or not places or any(source not in facts.tensors for source in sources):
             raise Left
         edges: list[Item] = []
         for source in sources:
-            needs, has = facts.tensors.get(source, (None, False))
-            if needs is None:
-                raise Left
-            edges.append(self.item(source, "_node" if has else None) if needs else NONE)
+            needs, has = facts.tensors[source]
+            edges.append(NONE if not needs else ("made", making.hold(self.node(source))) if has else self.item(source))
         kept = [making.tuple([self.item(source) for source in sources]), making.tuple([("made", arrays[at]) for at in pair.kept])]
         values: dict[str, Item] = {"rare": NONE, "pair": ("object", pair), "_outputs": ("object", pair.recorded), "shapes": ("object", shapes),
                                    "guard": ("object", ()), "kept": ("made", making.tuple([("made", one) for one in kept])),
                                    "edges": ("made", making.tuple(edges)), "seq": ("made", making.step(TIMES))}
         return "made", making.object(CompiledBackward, places, values)
 
-    def item(self, source: Any, slot: str | None = None) -> Item:
-        """An input of the graph, or what is in one of its slots, for the launcher."""
-        facts = self.facts
-        if isinstance(source, Source) and facts.moving(source):
-            register = facts.register(source)
-            return "register", register if slot is None else facts.rows.load(register, facts.slots[slot])
-        tensor = facts.fixed(source) if isinstance(source, Source) else source
-        return ("object", tensor) if slot is None else ("register", facts.rows.load(0, id(tensor) + facts.slots[slot]))
+    def item(self, source: Any) -> Item:
+        """An input of the graph, for the launcher."""
+        if isinstance(source, Source) and self.facts.moving(source):
+            return "register", self.facts.register(source)
+        return "object", self.facts.fixed(source) if isinstance(source, Source) else source
+
+    def node(self, source: Any) -> int:
+        """The register of the history of an input of the graph."""
+        (kind, value), rows, place = self.item(source), self.facts.rows, self.facts.slots["_node"]
+        return rows.load(value, place) if kind == "register" else rows.load(0, id(value) + place)
 
     def value(self, source: Any) -> str:
         """An expression for an input of the graph, whose place the launcher has looked at."""

@@ -5,7 +5,6 @@ watcher in machine code counts the changes of watched dicts in a table.  What an
 changes unwatched, so its dict is first made to hold them (`settle`).  Read `place` first.
 """
 
-import atexit
 import ctypes
 import gc
 import operator
@@ -46,7 +45,8 @@ class Watcher:
         add = ctypes.pythonapi.PyDict_AddWatcher
         add.restype, add.argtypes = ctypes.c_int, [ctypes.c_void_p]
         self.number = add(self.library.address("changed"))
-        atexit.register(ctypes.pythonapi.PyDict_ClearWatcher, self.number)  # before the code goes
+        # The interpreter calls it to its very end, after all handlers of exit, which may run compiled code too: it is never unloaded.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.library))
         self.watch = ctypes.pythonapi.PyDict_Watch
         self.watch.restype, self.watch.argtypes = ctypes.c_int, [ctypes.c_int, ctypes.py_object]
 

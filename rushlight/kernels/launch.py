@@ -573,11 +573,10 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
         head[TABLE] = table
         if release:
             head[SAVE], head[RESTORE] = python_function("PyEval_SaveThread"), python_function("PyEval_RestoreThread")
-    method = Method(b"launch", made.address("launch"), 0x80, None)  # METH_FASTCALL
-    head.keep = (made, method, block, pairs, (plan, making, keep), program if not release else (program.library, program._state))  # no cycle with its `call`
+    head.keep = (made, block, pairs, (plan, making, keep), program if not release else (program.library, program._state))  # no cycle with its `call`
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(method), head, None)
+    return make(ctypes.addressof(method()), head, None)
 
 
 def in_runs(block: list[tuple[int, int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -598,6 +597,12 @@ def in_runs(block: list[tuple[int, int, int, int]]) -> tuple[np.ndarray, np.ndar
 def python_function(name: str) -> int | None:
     """The address of a function of Python's C interface."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+
+
+@cache
+def method() -> Method:
+    """What builtin all launchers are. Each looks at it until it is gone, also where the collector has cleared `keep` before."""
+    return Method(b"launch", code().address("launch"), 0x80, None)  # METH_FASTCALL
 
 
 @cache

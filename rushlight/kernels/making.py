@@ -16,8 +16,8 @@ from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 # The words of a plan: its rows, the registers that it fills, and the functions that it calls.
 ROWS, COUNT, FIRST, MADE, ANSWER, INCREF, DECREF, NEW, NOTHING, TUPLE, NEXT, ARRAY, ARRAY_TYPE, CLEAR, WORDS = range(15)
 # What a row makes in the register of its last word: an object of a type, a tuple of so many items, what an iterator gives next.
-# PUT and MOVE store an object, or that of a register, at an offset from the object in a register.
-OBJECT, GROUP, STEP, PUT, MOVE = range(5)
+# PUT and MOVE store an object, or that of a register, at an offset from the object in a register.  HOLD keeps what is in a register alive.
+OBJECT, GROUP, STEP, PUT, MOVE, HOLD = range(6)
 ITEMS = 24  # where a tuple's items begin
 NEW_FROM_DESCR, NDARRAY = 94, 2  # places in NumPy's table of functions
 NEW_SLOT = 65  # Py_tp_new
@@ -123,6 +123,7 @@ row:
     i64 {STEP}, label %step
     i64 {PUT}, label %put
     i64 {MOVE}, label %move
+    i64 {HOLD}, label %hold
   ]
 object:
 {word_of("new", NEW)}
@@ -137,8 +138,13 @@ step:
 {word_of("step.next", NEXT)}
   %made.step = call ptr %step.next(ptr %a.object)
   br label %made
+hold:
+  %held.p = getelementptr inbounds ptr, ptr %registers, i64 %a
+  %held = load ptr, ptr %held.p, align 8
+  call void %incref(ptr %held)
+  br label %made
 made:
-  %new.object = phi ptr [ %made.object, %object ], [ %made.tuple, %group ], [ %made.step, %step ]
+  %new.object = phi ptr [ %made.object, %object ], [ %made.tuple, %group ], [ %made.step, %step ], [ %held, %hold ]
   %into = getelementptr inbounds ptr, ptr %registers, i64 %c
   store ptr %new.object, ptr %into, align 8
   %failed = icmp eq ptr %new.object, null
@@ -217,6 +223,15 @@ class Making:
         self.keep.append(iterator)
         number = self.next()
         self.rows.append((STEP, id(iterator), 0, ("made", number)))
+        return number
+
+    def hold(self, register: int) -> int:
+        """An object loaded from where it may be replaced, held meanwhile: making objects may start the collector, which runs Python code.
+        So it comes before all of them.
+        """
+        assert self.count == len(self.records) + len(self.rows)
+        number = self.next()
+        self.rows.append((HOLD, register, 0, ("made", number)))
         return number
 
     def put(self, owner: int, offset: int, item: Item) -> None:

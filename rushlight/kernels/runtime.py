@@ -361,7 +361,8 @@ class Program:
         self.library = llvm.link(text, ("body",))
         self._body = self.library.function("body", ctypes.c_int64, *[ctypes.c_void_p] * 4)
         self._state = np.zeros(2, np.int64)
-        weakref.finalize(self, release, self._state)
+        # Not at exit: other handlers of it, or threads that nobody waits for, may still run the program.
+        weakref.finalize(self, release, self._state).atexit = False
         self.call = self._make_call()
 
     def run(self, pool: int, table: int, inputs: list[tuple], arrays: Sequence[np.ndarray]) -> int:

@@ -1,4 +1,5 @@
 """A word of memory tells each change of a dict, on every version of Python."""
+import gc
 from collections import OrderedDict
 
 import pytest
@@ -67,3 +68,19 @@ def test_launchers_read_python_numbers():
 
 def test_tensors_with_attributes_are_told():
     assert launch.attributes_tell()
+
+
+def test_a_watcher_that_is_not_used_does_no_harm():
+    """Nothing is unloaded that the interpreter still calls when a dict that was watched ends."""
+    try:
+        refused, table = dicts.Watcher(), {"a": 1}
+    except AttributeError:
+        pytest.skip("no watchers in this Python")
+    place = refused.place(table)
+    before = word(place)
+    del refused
+    gc.collect()
+    table["a"] = 2
+    assert word(place) == before + 1
+    del table
+    gc.collect()

@@ -1,4 +1,5 @@
 """What launchers make: like what Python makes, each held by nobody else, and nothing left behind where something fails."""
+import ctypes
 import gc
 import sys
 import weakref
@@ -10,6 +11,7 @@ import rushlight as torch
 from rushlight.kernels import launch
 from rushlight.kernels.launch import Rows, launcher
 from rushlight.kernels.making import GROUP, Making
+from rushlight.kernels.structs import word
 
 pytestmark = pytest.mark.skipif(not launch.supported(), reason="launchers cannot be made here")
 FLOAT = np.dtype(np.float32)
@@ -148,3 +150,46 @@ def test_a_collection_while_objects_are_made():
             torch.testing.assert_close(run(x), want)
     finally:
         gc.set_threshold(*before)
+
+
+def test_history_that_a_finalizer_takes_away_stays_alive():
+    """Making the first objects may start the collector, and what that runs may detach an input; the node was loaded before."""
+    class Detaching:
+        def __init__(self, tensor):
+            self.tensor, self.own = tensor, self
+
+        def __del__(self):
+            self.tensor.detach_()
+            kept.extend(object() for _ in range(50))  # in what memory became free
+
+    net, kept = torch.nn.Linear(4, 2), []
+    run, y = torch.compile(lambda x: net(x) * 2), torch.randn(3, 4, requires_grad=True)
+    for _ in range(30):
+        run((y * 2).sin())
+    want, = torch.autograd.grad(2 * net((y * 2).sin()).sum(), y)
+    before = gc.get_threshold()
+    try:
+        for countdown in range(1, 30):
+            gc.disable()
+            gc.collect()
+            x = (y * 2).sin()
+            kind = type(x._node)
+            Detaching(x)
+            gc.set_threshold(gc.get_count()[0] + countdown, 1000, 1000)
+            gc.enable()
+            out = run(x)
+            gc.disable()
+            history = [edge for edge in out._node.edges if edge is not None and type(edge) is not torch.nn.Parameter]
+            if history:  # not detached before the call
+                assert [type(edge) for edge in history] == [kind]
+                torch.testing.assert_close(torch.autograd.grad(out.sum(), y)[0], want)
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+
+
+def test_what_builtin_they_are_outlives_them():
+    """A builtin looks at its method until it is gone, later than the collector clears what the builtin holds."""
+    first, second = (launcher(Rows(0), None) for _ in range(2))
+    method = 16
+    assert word(id(first) + method) == word(id(second) + method) == ctypes.addressof(launch.method())
