@@ -29,9 +29,10 @@ class Block(mmap.mmap):
 
 
 def references_alone() -> int:
-    """What getrefcount says of an object that only a list holds."""
+    """What getrefcount says of an object that only a list, and the variable by which it is asked about, hold."""
     probe = [object()]
-    return sys.getrefcount(probe[0])
+    found = probe[0]
+    return sys.getrefcount(found)
 
 
 ALONE = references_alone()
@@ -50,15 +51,14 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         block = made(size)
         return np.ndarray(shape, dtype, block, block.start)
     with _lock:
-        for i in range(len(_blocks)):
+        for found in _blocks:  # held from here on: whoever asks meanwhile (a signal's handler, the collector) does not get it too
             # At most an eighth is left unused.
-            if size <= _blocks[i].length <= size + (size >> 3) and sys.getrefcount(_blocks[i]) == ALONE:
-                found = _blocks[i]
+            if size <= found.length <= size + (size >> 3) and sys.getrefcount(found) == ALONE:
                 return np.ndarray(shape, dtype, found, found.start)
         found = made(size)
         _blocks.append(found)
         total = sum(block.length for block in _blocks)
-        while total > LIMIT:
+        while total > LIMIT and _blocks:
             total -= _blocks.pop(0).length
         return np.ndarray(shape, dtype, found, found.start)
 

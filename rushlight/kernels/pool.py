@@ -225,6 +225,8 @@ class Pool:
         start = (-raw.ctypes.data // 8) % 8
         self.memory = raw[start:start + WORDS]
         self.address = self.memory.ctypes.data
+        # Workers, and programs that other threads run, use it and its code until the process ends, when no module is left to keep it.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self.parallel: Callable = serial
         if threads > 1:
             self.start()
@@ -244,11 +246,10 @@ class Pool:
             threading.Thread(target=loop, args=(self.address,), name=f"rushlight-{i}", daemon=True).start()
 
     def close(self) -> None:
-        """Let the workers end; the memory stays, since they may still look at it."""
+        """Let the workers end."""
         self.memory[WORKERS], self.memory[STOP] = 0, 1
         if self.threads > 1:
             self._wake(self.address, self.threads)
-        _closed.append(self)
 
 
 def serial(pool: int, task: int, frame: Any, count: int, grain: int) -> None:
@@ -256,7 +257,6 @@ def serial(pool: int, task: int, frame: Any, count: int, grain: int) -> None:
     TASK_TYPE(task)(frame, 0, count)
 
 
-_closed: list[Pool] = []
 _pool: Pool | None = None
 _pool_lock = threading.Lock()
 

@@ -1,6 +1,7 @@
 """Memory of large results: used again when free, never while anything can reach it."""
 
 import os
+import sys
 import threading
 
 import numpy as np
@@ -97,3 +98,32 @@ def test_gradients_in_kept_memory_are_leaves_own():
         x.grad = None
         (x * 2).exp().sum().backward()
     assert torch.equal(kept, before)
+
+
+def test_memory_asked_for_while_memory_is_asked_for():
+    """By a handler of a signal, the collector or a tracer, at any instruction."""
+    def asked(at):
+        inner, turns = [], [0]
+
+        def tracer(frame, event, what):
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                turns[0] += 1
+                if turns[0] == at:
+                    inner.append(memory.empty(SHAPE, KIND))
+            return tracer
+
+        memory.release()
+        memory.empty(SHAPE, KIND)  # free at once
+        before = sys.gettrace()
+        sys.settrace(tracer)
+        try:
+            outer = memory.empty(SHAPE, KIND)
+        finally:
+            sys.settrace(before)
+        return outer, inner
+
+    looks = [asked(at) for at in range(1, 150)]
+    assert any(inner for _, inner in looks)
+    assert not any(np.shares_memory(outer, inner[0]) for outer, inner in looks if inner)
+    assert len({address(memory.empty(SHAPE, KIND)) for _ in range(10)}) == 1  # what nobody holds is used again
