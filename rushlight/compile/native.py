@@ -9,8 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..capture.loading import is_library
+from ..graph import Graph
 from ..kernels import lower, tune
 from ..kernels.runtime import Misfit
+from ..tensor import Tensor
 from .logs import LOGS, log
 
 SHAPES = 16  # programs of one graph; what has more shapes runs by its ops
@@ -33,8 +36,16 @@ def note(module: Any, run: Callable, seconds: float) -> None:
     log.warning("a graph of %d ops (%s) %s", len(ops), ", ".join(ops[:8]) + (", ..." if len(ops) > 8 else ""), how)
 
 
+def has_subclasses(graph: Graph) -> bool:
+    """Whether a result is of a class of the user's own, which ops keep: native programs make plain tensors."""
+    output = next(node for node in reversed(list(graph.nodes)) if node.op == "output")
+    return any(isinstance(node.meta.get("val"), Tensor) and not is_library(type(node.meta["val"])) for node in output.all_input_nodes)
+
+
 def compile_native(module: Any, examples: list, make: Callable | None = None) -> Callable:
     """A callable for the graph; it is lowered again when its inputs come in shapes that it does not hold for often enough."""
+    if has_subclasses(module.graph):
+        return module.forward
     make = make or lower
     began = time.perf_counter()
     first = make(module, examples)

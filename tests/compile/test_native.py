@@ -124,3 +124,20 @@ def test_a_graph_of_too_much_code_runs_by_its_ops(trained, monkeypatch):
         (found * found).sum().backward()
         (wanted * wanted).sum().backward()
         assert torch.equal(x.grad, y.grad)
+
+
+def test_results_of_a_subclass_keep_their_class():
+    class Tagged(torch.Tensor):
+        def boosted(self):
+            return torch.cos(self) * 2
+
+    net = torch.nn.Linear(4, 4)
+
+    def f(x):
+        return net(x), x.boosted() if isinstance(x, Tagged) else x * 2
+
+    fast, x = torch.compile(f), torch.randn(2, 4)
+    for given in (x, x.as_subclass(Tagged), x.as_subclass(Tagged).detach().requires_grad_()) * 15:
+        for got, want in zip(fast(given), f(given), strict=True):
+            assert type(got) is type(want) and got.requires_grad is want.requires_grad
+            torch.testing.assert_close(got, want)
