@@ -4,6 +4,7 @@ Both are good for a few things and begin the translation again with the loop in 
 Read `Filled.joined` first; `rolling.py` makes them.
 """
 
+from threading import get_ident
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -39,41 +40,48 @@ class Again(Restart):
         self.key, self.way = key, way
 
 
-class Turn:
-    """The number of a turn while that is traced: good for the row of a tensor and nothing else."""
+class Held:
+    """What stands for something in one translation. To others who come by it (a search through `gc.get_objects()`, say) it is an object like any."""
 
-    __slots__ = ("key",)
+    __slots__ = ("key", "way", "tracer", "thread")
 
-    def __init__(self, key: tuple):
-        self.key = key
+    def __init__(self, key: tuple, way: Way, tracer: Any):
+        self.key, self.way, self.tracer, self.thread = key, way, tracer, get_ident()
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # asked by isinstance
-        raise Again(self.key)
-
-
-class Rows:
-    """All that a loop of a varying number of turns added to a list, as one item of it: good for `stack` and `cat`, not for a look."""
-
-    __slots__ = ("key", "way", "traced")
-
-    def __init__(self, key: tuple, way: Way, traced: Any):
-        self.key, self.way, self.traced = key, way._replace(fixed=True), traced
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
+        if "ended" in self.tracer.__dict__ or get_ident() != self.thread:
+            return type(self)
         raise Again(self.key, self.way)
 
 
+class Turn(Held):
+    """The number of a turn while that is traced: good for the row of a tensor and nothing else."""
+
+    __slots__ = ()
+
+    def __init__(self, key: tuple, tracer: Any):
+        super().__init__(key, NEVER, tracer)
+
+
+class Rows(Held):
+    """All that a loop of a varying number of turns added to a list, as one item of it: good for `stack` and `cat`, not for a look."""
+
+    __slots__ = ("traced",)
+
+    def __init__(self, key: tuple, way: Way, traced: Any, tracer: Any):
+        super().__init__(key, way._replace(fixed=True), tracer)
+        self.traced = traced
+
+
 def refused(self: Any, *args: Any, **kwargs: Any) -> Any:
-    raise Again(self.key, self.way if type(self) is Rows else NEVER)
+    raise Again(self.key, self.way)
 
 
 for _name in ("add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor lshift rlshift rshift rrshift "
               "matmul rmatmul divmod rdivmod eq ne lt le gt ge neg pos abs invert bool hash index int float complex round str repr format call getitem iter "
               "len contains").split():
-    setattr(Turn, f"__{_name}__", refused)
-    setattr(Rows, f"__{_name}__", refused)
+    setattr(Held, f"__{_name}__", refused)
 
 
 class Filled(Growing):

@@ -167,7 +167,7 @@ class Rolling(Filled):
             with modes.enable_grad():
                 frame.fast[at] = roll.wrapped[at] = self.placed(value)
         if turns.rows is None:
-            return Turn(turns.key)
+            return Turn(turns.key, self)
         return self.row_of(turns.rows, 0)
 
     def deep(self, item: Any) -> Any:
@@ -286,7 +286,7 @@ class Rolling(Filled):
         for items, before, item in appended:
             rows = found[len(finals) + next(at for at, one in enumerate(stacked) if one is item)]
             if type(turns.count) is Symbol:
-                items[before:] = [Rows(turns.key, turns.way, rows)]
+                items[before:] = [Rows(turns.key, turns.way, rows, self)]
                 self.spread[id(items)] = items, items[before]
             else:
                 items[before:] = list(self.call_op(Tensor.unbind, (rows,), {}))

@@ -1,4 +1,6 @@
 """Loops over time as one node: which are rolled, in how many translations, and that results and gradients are those of the loop."""
+import gc
+
 import pytest
 
 import rushlight as torch
@@ -261,3 +263,19 @@ def test_what_is_elementwise_stays_one_kernel():
     x, h = torch.randn(9, 3, 6), torch.randn(3, 6)
     assert torch.allclose(fast(x, h), chain(x, h), atol=1e-6)
     assert not any(node.target is rolled_loop for node in fast._rushlight_compiled.start.entries[0].module.graph.nodes)
+
+
+def test_a_search_through_all_objects_meets_nothing_that_raises():
+    def function(x, n):
+        rows = []
+        for t in range(n):
+            rows.append(torch.tanh(x[t]))
+        return torch.stack(rows).sum(), len(rows)
+    compiled = torch.compile(function)
+    gc.disable()
+    try:
+        for n in (3, 4, 5):
+            compiled(torch.ones(6, 2), n)
+        assert any(isinstance(item, torch.Tensor) for item in gc.get_objects())
+    finally:
+        gc.enable()
