@@ -54,6 +54,7 @@ from .loading import SCALARS, Pending, is_library
 from .machine import Break, Frame, Generator, bind
 from .operations import Operations
 from .signatures import TEXTS, fits
+from .sources import getter_parts, getter_text
 
 
 class Calls(Operations):
@@ -278,15 +279,15 @@ class Calls(Operations):
             else:
                 made = self.create(kind, create, args, kwargs)
             return self.follow(equivalents.construct_init, (made, initialise, args, kwargs), {})
+        if kind in (object, functools.partial, property, staticmethod, classmethod, operator.itemgetter, operator.attrgetter,
+                    operator.methodcaller, MethodType, types.SimpleNamespace, functools.cached_property):
+            return kind(*map(self.value, args), **{key: self.value(item) for key, item in kwargs.items()})
         if kind.__flags__ & 1 << 9 and kind.__module__ != "builtins":  # made by a class statement
             if create is object.__new__ and initialise is object.__init__:
                 return kind(*args, **kwargs)
             made = self.create(kind, create, args, kwargs)
             initialise(made, *map(self.resolve, args), **kwargs)
             return made
-        if kind in (object, functools.partial, property, staticmethod, classmethod, operator.itemgetter, operator.attrgetter,
-                    operator.methodcaller, MethodType, types.SimpleNamespace, functools.cached_property):
-            return kind(*map(self.value, args), **{key: self.value(item) for key, item in kwargs.items()})
         if kind.__module__ in PURE_MODULES:
             return self.native(kind, args, kwargs)
         raise Break("Construction", f"making a {kind.__module__}.{kind.__qualname__} inside compiled code")
@@ -581,15 +582,16 @@ class Calls(Operations):
         return result
 
     def call_getter(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        kind, parts = function.__reduce__()
-        if kind is functools.partial:
-            kind, parts = parts[0], (parts[1], *function.__reduce__()[1][2:])
+        parts, keywords = getter_parts(function)
+        if (source := self.source_of(function)) is not None:  # from before: what it was made of is part of what it does
+            if not all(type(part) in SCALARS for part in (*parts, *keywords.values())):
+                raise Break("Opaque object", f"a {type(function).__name__} from outside that was made of more than numbers and texts")
+            self.guards.add("constant", source, "getter_text({v}) == {0}", getter_text(function), words=f"{source.name} is {function!r}")
         if isinstance(function, operator.itemgetter):
             return self.follow(equivalents.itemgetter_call, (parts, *args), kwargs)
         if isinstance(function, operator.attrgetter):
             return self.follow(equivalents.attrgetter_call, (parts, *args), kwargs)
-        keywords = function.__reduce__()[0].keywords if isinstance(function.__reduce__()[0], functools.partial) else {}
-        return self.follow(equivalents.methodcaller_call, (parts[0], tuple(parts[1:]), keywords, *args), kwargs)
+        return self.follow(equivalents.methodcaller_call, (parts[0], parts[1:], keywords, *args), kwargs)
 
     def make_function(self, code: Any, frame: Any, closure: Any = None) -> Any:
         if closure is not None:

@@ -154,6 +154,17 @@ def iterator_place(iterator: Any) -> Any:
     return state[2] if len(state) > 2 else None
 
 
+def getter_parts(getter: Any) -> tuple[tuple, dict]:
+    """The arguments that an itemgetter, attrgetter or methodcaller was made of."""
+    made, parts = getter.__reduce__()
+    return (tuple(parts), {}) if isinstance(made, type) else ((*made.args, *parts), made.keywords)  # a partial, where there are keywords
+
+
+def getter_text(getter: Any) -> str:
+    """What tells getters of numbers and texts apart: 1 is not True here, nor 1.0."""
+    return repr(getter_parts(getter))
+
+
 def iterator_container(iterator: Any) -> Any:
     return iterator.owner if type(iterator) is DictTurns else iterator.__reduce__()[1][0]
 
@@ -180,7 +191,7 @@ def move_iterator(iterator: Any, place: Any) -> None:
         iterator.__setstate__(place)
 
 
-LOADERS: dict[str, Any] = {"peek": peek, "iterator_place": iterator_place, "iterator_container": iterator_container, "move_iterator": move_iterator, "nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
+LOADERS: dict[str, Any] = {"peek": peek, "iterator_place": iterator_place, "getter_text": getter_text, "iterator_container": iterator_container, "move_iterator": move_iterator, "nth": nth, "dict_getitem": dict.__getitem__, "list_getitem": list.__getitem__, "tuple_getitem": tuple.__getitem__}
 
 
 def find_value(source: Source, roots: list) -> Any:

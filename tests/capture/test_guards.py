@@ -315,3 +315,22 @@ def test_copies_of_compiled_modules():
         with torch.no_grad():
             next(other.parameters()).zero_()
         assert not torch.equal(other(X), fast(X)) and torch.equal(fast(X), net(X))
+
+
+def test_what_getters_and_callers_were_made_of_is_guarded():
+    import operator
+
+    def given(x, getter):
+        return getter(x)
+
+    def made(x, n):
+        return operator.methodcaller("mul", n)(x) + operator.itemgetter(n)([0, 1, 2, 3])
+    compiled = torch.compile(given)
+    x = torch.ones(2)
+    for getter in (operator.methodcaller("mul", 3), operator.methodcaller("mul", 4), operator.methodcaller("add", 1, alpha=3),
+                   operator.methodcaller("add", 1, alpha=2), operator.itemgetter(0), operator.methodcaller("mul", x + 1), operator.attrgetter("shape")):
+        assert repr(compiled(x, getter)) == repr(given(x, getter))
+    compiled = torch.compile(made)
+    for n in (1, 2, 3):
+        assert torch.equal(compiled(x, n), made(x, n))
+    assert torch._dynamo.explain(made)(x, 1).graph_break_count == 0
