@@ -1,5 +1,6 @@
 """Settings every test shares: one thread for BLAS, a fixed seed, the package found from a checkout, examples found by path."""
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,6 +14,11 @@ if str(ROOT) not in sys.path:
 import pytest  # noqa: E402
 
 import rushlight as torch  # noqa: E402
+
+# A shell starts background jobs with SIGINT ignored, and Python leaves it so: tests that interrupt themselves would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 
 @pytest.fixture(autouse=True)
