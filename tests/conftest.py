@@ -20,7 +20,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-
 @pytest.fixture(autouse=True)
 def _same_start():
     """Every test starts from one seed and leaves the process-wide modes as it found them."""
