@@ -389,7 +389,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     needless = raised is not None and raised.__context__ is None and not rebuild.outputs and not any(node.is_impure() for node in tracer.graph.nodes if node.op.startswith("call"))
     if (tracer.recorded_ops or rebuild.outputs) and not needless:
         inputs = [tracer.input_text(item, rebuild) for item in tracer.inputs]
-        for name, mode in MODES.items():
+        for name in MODES:
             if ended[name] != tracer.recorded[name]:
                 tracer.graph.call_function(set_mode, (name, ended[name]))
         tracer.graph.output(tuple(rebuild.outputs))
@@ -399,8 +399,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
         call = ["try:", f" o = graph({', '.join(inputs)})", "except Exception as error:",
                 " restore(STARTED)", " return Failed(error)"]
     else:
-        for name, mode in MODES.items():
-            if ended[name] != tracer.recorded[name]:
+        for name in MODES:  # the graph is dropped, and with it what it would have set
+            if ended[name] != tracer.started[name]:
                 call.append(f"set_mode({name!r}, {text.const(ended[name])})")
     scope.update(text.constants)
     names = ", ".join(f"S{i}" for i in range(len(point.names)))

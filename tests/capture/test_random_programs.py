@@ -9,7 +9,6 @@ from tests.capture.random_programs import check
 KNOWN = {
     30: "what a kept exception says of its context after a break",
     51: "sys._getframe().f_code.co_argcount after a break, of the frame that stands for the function's",
-    109: "a comparison of x.numpy().sum() after a branch on the training flag",
 }
 
 

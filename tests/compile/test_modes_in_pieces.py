@@ -70,3 +70,24 @@ def test_items_of_containers_do_not_break():
     net = rushlight.nn.Sequential(rushlight.nn.Linear(2, 3), rushlight.nn.ReLU(), rushlight.nn.Linear(3, 1))
     report = rushlight._dynamo.explain(lambda x: net[2](net[1](net[0](x))) + net[-1].bias)(rushlight.ones(1, 2))
     assert report.graph_break_count == 0
+
+
+def test_an_exception_after_a_break_leaves_the_modes_as_they_were():
+    """The piece that began inside `no_grad` and raised left gradients off for the rest of the program."""
+    def raises(x):
+        with rushlight.no_grad():
+            rushlight._dynamo.graph_break()
+        z = x + 1
+        raise ValueError("here")
+
+    def fails(x):
+        with rushlight.no_grad():
+            rushlight._dynamo.graph_break()
+        z = x + 1
+        return [][0], z
+    for function, error in ((raises, ValueError), (fails, IndexError)):
+        compiled = rushlight.compile(function)
+        for _ in range(3):
+            with pytest.raises(error):
+                compiled(rushlight.ones(2))
+            assert rushlight.is_grad_enabled()
