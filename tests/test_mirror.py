@@ -1,4 +1,5 @@
 """Tests mirror the package: rushlight/X/Y.py has tests/X/test_Y.py, or a table-driven test that COVERED names."""
+import re
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -83,3 +84,11 @@ def test_module_has_a_test(path):
 @pytest.mark.parametrize("pattern", COVERED)
 def test_the_table_names_only_what_exists(pattern):
     assert any(fnmatch(str(path), pattern) for path in FILES), f"no module matches {pattern}: take it out of the table"
+
+
+def test_no_test_imports_a_file_that_skips_itself():
+    """Where PyTorch is missing, a file of tests that needs it skips at its first lines; what others import from it would not exist then."""
+    skips = {path for path in (ROOT / "tests").rglob("test_*.py") if re.search(r"^\w+ = pytest\.importorskip", path.read_text(), re.M)}
+    taken = {(str(path.relative_to(ROOT)), name) for path in (ROOT / "tests").rglob("*.py")
+             for name in re.findall(r"^from \.(test_\w+) import", path.read_text(), re.M) if path.with_name(name + ".py") in skips}
+    assert not taken

@@ -3,7 +3,7 @@ import pytest
 
 import rushlight
 
-from .test_step_against_torch import close, is_native, plain
+from .comparing import close, is_native, plain
 
 torch = pytest.importorskip("torch")
 

@@ -3,7 +3,7 @@ import pytest
 
 import rushlight
 
-from .test_step_against_torch import close, is_native, plain
+from .comparing import close, in_one_program, plain
 from .training_programs import labels, normal, perceptron
 
 torch = pytest.importorskip("torch")
@@ -47,13 +47,6 @@ def train(T, make, wrap, half="bfloat16", steps=8):
     step = wrap(step)
     found = [float(step(*data(at))) for at in range(steps)]
     return found, plain(dict(net.state_dict())), step
-
-
-def in_one_program(step):
-    """Whether a compiled step is one native program that calls nothing."""
-    made = step._rushlight_compiled
-    return not made.breaks and is_native(step) and not any(
-        entry.run.__globals__["graph"].lowered.native.calls for entry in made.start.entries)
 
 
 @pytest.mark.parametrize("make", [multilayer, convolutional, transformer])

@@ -3,7 +3,7 @@ import pytest
 
 import rushlight
 
-from .test_step_against_torch import against_torch, model, observed
+from .comparing import against_torch, model, observed
 
 torch = pytest.importorskip("torch")
 

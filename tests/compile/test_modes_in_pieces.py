@@ -3,7 +3,7 @@ import pytest
 
 import rushlight
 
-from .test_step_against_torch import close, plain
+from .comparing import close, plain
 
 torch = pytest.importorskip("torch")
 

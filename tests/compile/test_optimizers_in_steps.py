@@ -3,8 +3,7 @@ import pytest
 
 import rushlight
 
-from .test_half_in_steps import in_one_program
-from .test_step_against_torch import against_torch, observed
+from .comparing import against_torch, in_one_program, observed
 
 torch = pytest.importorskip("torch")
 

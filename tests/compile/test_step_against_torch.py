@@ -11,6 +11,8 @@ import pytest
 
 import rushlight
 
+from .comparing import against_torch, close, data, model, observed, plain
+
 torch = pytest.importorskip("torch")
 STEPS = 7
 
@@ -22,71 +24,6 @@ OPTIMIZERS = {
     "Adamax": dict(), "NAdam": dict(lr=0.01), "RAdam": dict(lr=0.01), "RAdam decoupled": dict(lr=0.01, weight_decay=0.1, decoupled_weight_decay=True),
     "ASGD": dict(lr=0.05), "Rprop": dict(lr=0.01), "Adafactor": dict(lr=0.01), "Muon": dict(lr=0.01), "LBFGS": dict(lr=0.1, max_iter=3),
 }
-
-
-def model(T, bias=True):
-    T.manual_seed(0)
-    return T.nn.Sequential(T.nn.Linear(6, 16, bias=bias), T.nn.Tanh(), T.nn.Linear(16, 3, bias=bias))
-
-
-def data(T, at):
-    random = np.random.RandomState(at)
-    return T.from_numpy(random.randn(8, 6).astype(np.float32)), T.from_numpy(random.randint(0, 3, 8))
-
-
-def plain(value):
-    """Anything as nested lists of arrays."""
-    if hasattr(value, "detach"):
-        return value.detach().numpy().copy()
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
-
-
-def close(found, want, where="result", tolerance=2e-5):
-    if isinstance(want, dict):
-        assert found.keys() == want.keys(), where
-        for key in want:
-            close(found[key], want[key], f"{where}.{key}", tolerance)
-    elif isinstance(want, list):
-        assert len(found) == len(want), where
-        for at, (one, two) in enumerate(zip(found, want)):
-            close(one, two, f"{where}[{at}]", tolerance)
-    elif isinstance(want, np.ndarray):
-        assert found.dtype == want.dtype and found.shape == want.shape, where
-        np.testing.assert_allclose(found, want, rtol=1e-3, atol=tolerance, err_msg=where)
-    elif isinstance(want, float):
-        assert found == pytest.approx(want, rel=1e-3, abs=tolerance), where
-    else:
-        assert found == want, where
-
-
-def against_torch(make, steps=STEPS, native=True, tolerance=2e-5):
-    """make(T) -> (step(x, y), observe()); the step compiled here and eager in PyTorch agree after each call."""
-    ours, seen = make(rushlight)
-    theirs, wanted = make(torch)
-    compiled = rushlight.compile(ours)
-    for at in range(steps):
-        close(plain(compiled(*data(rushlight, at))), plain(theirs(*data(torch, at))), f"result of step {at}", tolerance)
-        close(plain(seen()), plain(wanted()), f"after step {at}", tolerance)
-    if native:
-        assert is_native(compiled)
-    return compiled
-
-
-def is_native(compiled):
-    entries = compiled._rushlight_compiled.start.entries
-    return bool(entries) and all(hasattr(getattr(entry.run.__globals__.get("graph"), "lowered", None), "native") for entry in entries)
-
-
-def observed(net, *optimizers):
-    """Parameters, buffers, gradients and optimizer state."""
-    def observe():
-        return {"state": dict(net.state_dict()), "grads": [p.grad for p in net.parameters()],
-                "optimizers": [{str(key): value for key, value in opt.state_dict()["state"].items()} for opt in optimizers]}
-    return observe
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
