@@ -4,7 +4,8 @@
 variable where that is a row variable.  Vectors are explicit; what is left over runs under a mask.  Knows no graph.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from . import llvm, scalars
@@ -14,7 +15,8 @@ from .sizes import Size, ceil_div, possibly, same, typical
 
 SHORT = 64  # steps of a row up to which its rest is worth a thought
 BLOCK = 4096  # elements of the vector variable in one item, where that variable is split
-POINTER, I64 = Type("ptr"), Type("i64")
+POINTER, I64, I32 = Type("ptr"), Type("i64"), Type("i32")
+FLUSHED = str(1 << 15 | 1 << 6)  # of MXCSR: results, and operands
 
 
 def cost(roots: list[Expr]) -> int:
@@ -91,6 +93,22 @@ def size(loops: Any) -> int:
     return total
 
 
+@contextmanager
+def flushing(f: Function) -> Iterator[None]:
+    """Subnormal numbers count as zero in what is written meanwhile, where the processor can do that (MXCSR's bits FTZ and DAZ)."""
+    if not llvm.host().triple.startswith("x86_64"):
+        yield
+        return
+    f.module.declare("declare void @llvm.x86.sse.stmxcsr(ptr)")
+    f.module.declare("declare void @llvm.x86.sse.ldmxcsr(ptr)")
+    before, now = f.alloca(I32, 1), f.alloca(I32, 1)
+    f.do(f"call void @llvm.x86.sse.stmxcsr({before})")
+    f.store(f.op("or", f.load(I32, before, 4), Value(f, FLUSHED, I32)), now, 4)
+    f.do(f"call void @llvm.x86.sse.ldmxcsr({now})")
+    yield
+    f.do(f"call void @llvm.x86.sse.ldmxcsr({before})")
+
+
 class Emitter:
     """Writes one kernel."""
 
@@ -148,7 +166,11 @@ class Emitter:
         within = {var for stage in kernel.stages for var, _ in stage.loops}
         self.settle(kernel.stages, {var for var, _ in kernel.rows} | within)
         steady = self.uniform
-        f.loop(begin, end, 1, item)
+        if kernel.flushes:
+            with flushing(f):
+                f.loop(begin, end, 1, item)
+        else:
+            f.loop(begin, end, 1, item)
         if "streamed" in f.module.globals and llvm.host().triple.startswith("x86_64"):
             # Streamed stores are not ordered with others; whoever waits for this kernel must see them.
             f.module.declare("declare void @llvm.x86.sse.sfence()")

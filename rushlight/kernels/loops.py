@@ -195,6 +195,7 @@ class Kernel(NamedTuple):
 
     streamed: buffers that begin at a multiple of 64 bytes and are too large to be found in a cache later.
     block: elements of the vector variable in one item, where a product that the kernel follows says so.
+    flushes: subnormal numbers count as zero.  Processors take some hundred cycles for each.
     """
 
     name: str
@@ -205,10 +206,13 @@ class Kernel(NamedTuple):
     scratch: tuple[tuple[str, str, int], ...] = ()
     streamed: tuple[str, ...] = ()
     block: int = 0
+    flushes: bool = False
 
     def python(self) -> str:
         """The kernel as Python loops over flat arrays: `exec` it and call `kernel(buffers...)`."""
         lines = [f"def {self.name}({', '.join(name for name, _ in self.buffers)}):"]
+        if self.flushes:
+            lines.append("    # subnormal numbers count as zero")
         for name, dtype, size in self.scratch:
             lines.append(f"    {name} = [0] * {size}  # {dtype}")
         depth = 1

@@ -6,6 +6,7 @@
 import functools
 import itertools
 import math
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,15 +69,16 @@ class Layout(NamedTuple):
 
 
 def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list[tuple],
-                   updates: dict[int, str] | None = None) -> runtime.Program:
+                   updates: dict[int, str] | None = None, flushed: Set[str] = frozenset()) -> runtime.Program:
     """A program that computes `outputs` from arrays laid out as `descriptors` (shape, strides in bytes, NumPy dtype) say.
 
     `inputs` name the buffers, in order; outputs are fresh contiguous arrays, one for each distinct array.  `updates`
     names for some outputs the input that takes their values: where nothing reads it later, it is written in place, and
-    the output is not among the results (`program.returned` has the numbers of those that are).
+    the output is not among the results (`program.returned` has the numbers of those that are).  Subnormal numbers count as
+    zero in the loops that give the inputs in `flushed` their values.
     """
     shapes = [array.shape for array in outputs]
-    made = arrange(unshaped(outputs), updates, STREAMED)
+    made = arrange(unshaped(outputs), updates, STREAMED, flushed=flushed)
     names, outs = [source.buffer for source in inputs], [f"out{i}" for i in made.returned]
     results = [(shapes[i], numpy_dtype(made.outputs[i].dtype)) for i in made.returned]
     sizes = made.module.sizes or open_sizes(inputs, outputs)
@@ -111,7 +113,7 @@ def unshaped(outputs: list[Array]) -> list[Array]:
 
 
 def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streamed: float = math.inf, module: Module | None = None,
-            prefix: str = "") -> Layout:
+            prefix: str = "", flushed: Set[str] = frozenset()) -> Layout:
     """Plan and emit what computes `outputs`; output i goes to the buffer `outI`.
 
     Those of `streamed` bytes or more must begin at multiples of 64 bytes.  What is part of a larger program is written into its
@@ -142,6 +144,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     bits = llvm.host().vector_bits
     writing = len(turns)  # the first group that writes into an input
     begins = 0
+    flushing = {planner.home[array] for array, name in wanted.items() if name in flushed}
     mine: dict[int, list[Array]] = {}
     for array in targets:
         mine.setdefault(planner.home[array], []).append(array)
@@ -218,7 +221,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         if renamed:
             kernel = fuse.storing(kernel, renamed)
         if any(stage.stores for stage in kernel.stages):
-            add(kernel)
+            add(kernel._replace(flushes=number in flushing))
     if late and writing == len(turns):
         writing, begins = -1, len(steps)
     for array, name in late.items():

@@ -165,13 +165,25 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
     taken = sized.chosen([symbol.array for _, symbol in inputs], used_buffers(outputs) | set(into.values()))
     chosen = [(i, symbol.array) for i, (_, symbol) in enumerate(inputs) if symbol.array in taken]
     apart(recorder, [i for i, _ in written])
-    native = program.compile_arrays([s for _, s in chosen], outputs, [descriptor(s) for _, s in chosen], into)
+    native = program.compile_arrays([s for _, s in chosen], outputs, [descriptor(s) for _, s in chosen], into,
+                                    trained(recorder))
     native.calls, native.checks = recorder.calls.made, len(recorder.checks)
     place = {i: at for at, i in enumerate(native.returned)}
     copies = [(i, place[k]) for i, k in written if k in place]
     return runner(module, native, [(numbers.get(node, -1), recorder.constants.get(node)) for node, _ in inputs], [i for i, _ in chosen],
                   copies, [i for i, _ in written], [(kind, at if kind == "input" else place[at], dtype, live) for kind, at, dtype, live in picks],
                   type(result), [number_symbol(recorder, node) for node, _ in inputs], evaluator)
+
+
+def trained(recorder: Recorder) -> set[str]:
+    """The buffers that a step writes, if parameters are among them.
+
+    The loops for these, which are the optimizer's state too, take subnormal numbers for zero: averages of gradients that have
+    vanished get stuck at such numbers, which are nothing beside any parameter, and a hundred times as slow.
+    """
+    learns = any(type(node) is GraphNode and symbol.array in recorder.updates and getattr(node.meta.get("val"), "_requires_grad", False)
+                 for node, symbol in recorder.inputs)
+    return {source.buffer for source in recorder.updates} if learns else set()
 
 
 def memory_order(source: Source) -> list[int] | None:

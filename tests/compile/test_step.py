@@ -738,3 +738,25 @@ def test_a_write_gives_a_result_made_without_history_one(function):
         if want.requires_grad:
             gradients = [torch.autograd.grad(value.sum(), x, retain_graph=True)[0] for value in (got, want)]
             assert torch.equal(*gradients)
+
+
+def test_averages_of_vanished_gradients_end_at_zero():
+    """An average that decays below the normal numbers is zero in a whole step, where each such number costs a hundred cycles; only there."""
+    model = nn.Linear(20, 1)
+    opt = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def step(x):
+        opt.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+    compiled = torch.compile(step)
+    compiled(torch.ones(4, 20))
+    average, tiny = opt.state[model.weight]["exp_avg"], torch.tensor(3e-41)
+    average.fill_(1e-39)
+    before = model.weight.detach().clone()
+    compiled(torch.zeros(4, 20))
+    assert compiled._rushlight_compiled.start.entries[0].run.__globals__["graph"].lowered.native
+    assert not average.any() and torch.equal(model.weight, before)
+    assert (tiny * 3).item() > 0 and torch.compile(lambda t: t * 3)(tiny).item() > 0
