@@ -23,6 +23,7 @@ COVERED = {
     "core/clock.py": "autograd/test_node.py",
     "core/layouts.py": "core/test_dtypes.py",
     "core/parallel.py": "test_promises.py",
+    "core/families.py": "test_stubs.py",
     "core/implicit.py": "ops/test_every_op.py",
     "core/quiet.py": "autograd/test_engine.py",
     "core/outline.py": "capture/test_outlines.py",

@@ -3,10 +3,7 @@
 A family of layers loads when one of its names is first used. `__init__.pyi`, which tools/stubs.py writes, tells type checkers.
 """
 
-from importlib import import_module
-from typing import Any
-
-from rushlight.core.absent import refuser
+from rushlight.core.families import by_family
 
 # The names by the file that has them.
 FAMILIES = {
@@ -53,20 +50,5 @@ FAMILIES = {
     "softmax": "AdaptiveLogSoftmaxWithLoss LogSoftmax Softmax Softmax2d Softmin",
     "transformer": "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
 }
-PLACES = ("functional", "init", "modules", "utils")
-WHERE = {name: family for family, names in FAMILIES.items() for name in names.split()}
-
-__all__ = sorted([*WHERE, *PLACES, "parallel"])
-
-
-def __getattr__(name: str) -> Any:
-    if name in WHERE:
-        globals()[name] = value = getattr(import_module("." + WHERE[name], __name__), name)
-        return value
-    if name in FAMILIES or name in PLACES:
-        return import_module("." + name, __name__)
-    return refuser(__name__)(name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *FAMILIES, *__all__})
+PLACES = ("functional", "init", "modules", "parallel", "utils")
+__getattr__, __dir__, __all__ = by_family(__name__, FAMILIES, PLACES)
