@@ -45,7 +45,8 @@ from .runtime import IndexFault, Misfit
 from .sharing import writes_into_shared
 from .sized import chosen
 from .sizes import Fixed, Sizes, is_open, typical
-from .step import is_step, whole_step
+from .step import differentiates, is_step, whole_step
+from .unrecorded import makes_inference, unrecorded
 
 NUMBERS = (int, float, bool)
 LOGS = frozenset(filter(None, os.environ.get("RUSHLIGHT_LOGS", "").replace(" ", "").split(",")))
@@ -544,6 +545,11 @@ def lower(module: Any, example_inputs: list[Any]) -> Callable:
     if apart is not None:
         core = lower(apart.core, example_inputs)
         return module.forward if core == apart.core.forward else apart.around(core)
+    quiet = unrecorded(module)
+    if quiet is not None:
+        with quiet.mode():
+            core = lower(quiet.core, example_inputs)
+        return module.forward if core == quiet.core.forward else quiet.around(core)
     fixed: frozenset[str] = frozenset()
     while True:
         try:
@@ -561,13 +567,15 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
     writing = any(map(writes, module.graph.nodes))
     if writing and writes_into_shared(module, example_inputs):
         return module.forward
-    whole = is_step(module.graph)
+    whole, inward = is_step(module.graph), differentiates(module.graph)  # what differentiates itself has no history in pieces
     if whole and not varies(module.graph, example_inputs):  # a long graph, which seldom needs to be lowered otherwise
         ahead = Lowering(module, example_inputs, sizes, by_rules=False)
         if ahead.as_traced:
             stepped = step(module, ahead, example_inputs)
             if stepped is not None:
                 return stepped
+            if inward:
+                return module.forward
             whole = False
     lowering = Lowering(module, example_inputs, sizes)
     if not lowering.native:
@@ -576,11 +584,13 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
         stepped = step(module, lowering, example_inputs)
         if stepped is not None:
             return stepped
+    if inward:
+        return module.forward
     if modes.grad_enabled():
         trained = training(module, lowering, example_inputs)
         if trained is not None:
             return trained
-    if writing or parts(module.graph) or leaves_ops_to_autocast(module.graph, lowering):
+    if writing or parts(module.graph) or makes_inference(module.graph) or leaves_ops_to_autocast(module.graph, lowering):
         return module.forward
     if lowering.guessed and any(target_name(node.target) in RANDOM for node in module.graph.nodes if node.op.startswith("call")):
         raise Fixed(frozenset(sizes.order))  # after a wrong guess random numbers would be drawn a second time

@@ -15,6 +15,7 @@ from ..autograd.function import Function
 from ..autograd.recorded import gradients, leaf_gradients
 from ..core import modes
 from ..core.sampling import dropout_mask
+from ..func.transforms import gradients_of, variable
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import RANDOM, target_name
@@ -34,6 +35,7 @@ DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand", "randint", "randi
 FILLED = frozenset("uniform normal random exponential geometric log_normal cauchy bernoulli".split())  # writes of random numbers
 LAYOUTS = frozenset("as_strided as_strided_scatter as_strided_copy".split())  # whose results go by strides
 WITH_STATE = frozenset({"batch_norm", "instance_norm"})  # which may move running values beside their result
+DERIVATIVES = (leaf_gradients, gradients, gradients_of)  # what differentiates the graph that it is a node of
 APPLY = Function.__dict__["apply"].__func__
 NO_RULE = (Unsupported, TypeError, ValueError, AttributeError, NameError, KeyError, RuntimeError, IndexError, ArithmeticError)
 
@@ -51,6 +53,18 @@ def writes(node: GraphNode) -> str | None:
     if node.argument("inplace") is True:
         return name
     return name[:-1] if name.endswith("_") and not name.endswith("__") else None
+
+
+def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
+    """The nodes, and all that they are computed from."""
+    seen: set[GraphNode] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack.extend(node.all_input_nodes)
+    return seen
 
 
 def blocks(spans: list[tuple[int, int]]) -> list[int]:
@@ -77,6 +91,7 @@ class Recorder:
         self.inputs: list[tuple[Any, Symbol]] = []  # a node, a Literal, or what is drawn
         self.updates: dict[Array, Array] = {}  # an input -> its new value
         self.differentiated: set[GraphNode] = set()
+        self.followed: set[GraphNode] = set()  # what is differentiated, and what that comes from
         self.present: dict[int, Array] = {}  # by Symbol of an input that was written: the input
         self.owners: dict[int, list[GraphNode]] = {}  # by Symbol: the nodes that hold it
         self.views: dict[Any, list[Symbol]] = {}  # by buffer of an input, or by array: the views of it
@@ -97,6 +112,7 @@ class Recorder:
     def run_nodes(self, graph: Any) -> None:
         self.targets = [node.args[0] for node in graph.nodes if node.args and type(node.args[0]) is GraphNode and (
             writes(node) is not None or node.target is operator.setitem)]
+        self.followed = ancestors({output for node in graph.nodes if node.op == "call_function" and node.target in DERIVATIVES for output in node.args[0]})
         for node in graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.enter(node)
@@ -165,6 +181,10 @@ class Recorder:
             return self.gradients(node, *args, **kwargs)
         if node.target is gradients:
             return self.grad(*args, **kwargs)
+        if node.target is variable:
+            return apply(self.make, "_view", args[0], args[0].shape) if has_history(node.args[0]) else self.another_name(args[0])
+        if node.target is gradients_of:
+            return self.grad_or_zeros(node, *args)
         written = writes(node)
         if written is not None and (type(args[0]) is Symbol or node.target not in INPLACE):  # `total += loss` where that was a number
             return self.write(node, written, *without_inplace(node, args, kwargs))
@@ -330,6 +350,19 @@ class Recorder:
         found = self.passed_back(derivatives, outputs, given, inputs, self.tape if create else None)
         return [None if g is None else Symbol(self.make, g.array) if not create else g for g in found]
 
+    def grad_or_zeros(self, node: GraphNode, outputs: Any, inputs: Any, given: Any) -> list:
+        """The gradients of `func.grad` and its kind: zeros where an input is not used, nothing where it has no gradient."""
+        kept = [at for at, output in enumerate(node.args[0]) if has_history(output)]
+        wanted = [at for at, input in enumerate(node.args[1]) if has_history(input)]
+        found: list = [None] * len(wanted)
+        if kept and wanted:
+            seeds = [None if given is None else given[at] for at in kept]
+            found = self.grad([outputs[at] for at in kept], [inputs[at] for at in wanted], seeds, create=node in self.followed)
+        results: list = [None if type(input) is not Symbol else Symbol(self.make, self.make.full(input.shape, 0, input.array.dtype)) for input in inputs]
+        for at, gradient in zip(wanted, found):
+            results[at] = results[at] if gradient is None else gradient
+        return results
+
     def write(self, node: GraphNode, name: str, args: tuple, kwargs: dict) -> Symbol:
         """A write in place: everything that held the tensor holds its new value from now on."""
         target = args[0]
@@ -442,6 +475,11 @@ class Recorder:
                 raise Unsupported("running values that are no inputs")
             self.replaced(owner, Symbol(self.make, value))
         self.make.effects = []
+
+
+def has_history(node: Any) -> bool:
+    """Whether the tensor that tracing made of a node requires grad."""
+    return bool(getattr(node.meta.get("val"), "_requires_grad", False)) if type(node) is GraphNode else False
 
 
 def with_item(input: Tensor, index: Any, value: Any) -> Tensor:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ..autograd.node import Freed, Node
-from ..autograd.recorded import gradients, leaf_gradients
 from ..core import dtypes
 from ..core.clock import Ledger
 from ..core.generator import default_generator
@@ -26,16 +25,21 @@ from .arrays import Array, Source, contiguous
 from .differentiate import descriptor, ends_as_begun, used_buffers
 from .launch import Direct
 from .make import Unsupported
-from .recorder import Again, Draw, Noise, Recorder, writes
+from .recorder import DERIVATIVES, Again, Draw, Noise, Recorder, ancestors, writes
 from .rules_primitive import Symbol
 from .runtime import Misfit
 from .sharing import overlapping, shares
 from .sizes import is_open
 
 
+def differentiates(graph: Any) -> bool:
+    """Whether a graph differentiates within itself: it runs as one program, or as it is."""
+    return any(node.op == "call_function" and node.target in DERIVATIVES for node in graph.nodes)
+
+
 def is_step(graph: Any) -> bool:
     """Whether a graph differentiates within itself, or only writes into its inputs (an optimizer's part of a step)."""
-    return any(node.op == "call_function" and (node.target in (leaf_gradients, gradients) or writes(node) is not None) for node in graph.nodes)
+    return differentiates(graph) or any(node.op == "call_function" and writes(node) is not None for node in graph.nodes)
 
 
 class Spent(Node):
@@ -74,17 +78,6 @@ def whole_step(module: Any, known: dict, constants: dict, examples: dict, name_o
     if not ends_as_begun(module.graph):
         raise Unsupported("a mode that stays switched")
     return assembled(recorder, module, evaluator)
-
-
-def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
-    seen: set[GraphNode] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(node.all_input_nodes)
-    return seen
 
 
 def base_of(node: GraphNode) -> GraphNode:

@@ -22,6 +22,38 @@ def test_vmap_is_one_graph(function):
     assert len(found) == 1
 
 
+def tangled(x):
+    weights = {"w": x[0], "b": x[1], "unused": x[1] * 2}
+
+    def loss(weights, row):
+        return torch.tanh(weights["w"] * row + weights["b"]).sum()
+
+    def penalty(row):
+        return (torch.func.grad(loss, argnums=1)(weights, row) ** 2).sum()
+
+    return torch.func.grad(loss)(weights, x[2]), torch.func.grad(penalty)(x[0]), torch.func.grad_and_value(loss)(weights, x[1])
+
+
+@pytest.mark.parametrize("outside", [torch.enable_grad, torch.no_grad])
+@pytest.mark.parametrize("function", [
+    tangled,
+    torch.func.grad(lambda x: (x ** 3).sum()),
+    lambda x: torch.func.vjp(torch.sin, x)[1](x),
+    lambda x: torch.func.jacrev(lambda t: (t ** 2).sum(0))(x),
+    lambda x: torch.func.hessian(lambda t: (t ** 3).sum())(x),
+    torch.vmap(torch.func.grad(lambda t: torch.nn.functional.conv1d(t.view(1, 1, -1), t.view(1, 1, -1)).sum())),
+    torch.vmap(torch.func.grad(lambda t: torch.histc(t.detach(), 3).sum() * t.prod())),
+], ids=["tangled", "grad", "vjp", "jacrev", "hessian", "convolutions", "an op without native code"])
+def test_gradients_of_functions_in_native_programs(function, outside):
+    fast = torch.compile(function)
+    with outside():
+        for seed in range(3):
+            x = torch.linspace(0.5, 2 + seed, 12).view(3, 4)
+            for one, other in zip(torch.utils._pytree.tree_leaves(fast(x)), torch.utils._pytree.tree_leaves(function(x)), strict=True):
+                torch.testing.assert_close(one, other)
+                assert not one.requires_grad
+
+
 def test_checkpoint_is_one_graph_and_gives_the_same_gradients():
     torch.manual_seed(0)
     layer, x = nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
