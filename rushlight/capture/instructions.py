@@ -241,7 +241,7 @@ def unary_not(m, f, i):
 
 @op("TO_BOOL")
 def to_bool(m, f, i):
-    f.stack.append(m.truth(popped(m, f)))
+    f.stack.append(m.to_bool(f, i, popped(m, f)))
 
 
 @op("BINARY_OP")
@@ -323,12 +323,12 @@ def jump(m, f, i):
 
 @op("POP_JUMP_IF_TRUE")
 def pop_jump_if_true(m, f, i):
-    return i.target if m.truth(popped(m, f)) else None
+    return m.branch(f, i, popped(m, f), i.target, i.index + 1)
 
 
 @op("POP_JUMP_IF_FALSE")
 def pop_jump_if_false(m, f, i):
-    return None if m.truth(popped(m, f)) else i.target
+    return m.branch(f, i, popped(m, f), i.index + 1, i.target)
 
 
 @op("POP_JUMP_IF_NONE")

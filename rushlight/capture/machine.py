@@ -189,12 +189,12 @@ class Machine:
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
-    def run(self, frame: Frame) -> Any:
-        """Run until the frame returns or yields; `frame.yielded` says which."""
+    def run(self, frame: Frame, place: int = -1) -> Any:
+        """Run until the frame returns or yields; `frame.yielded` says which.  Or until it comes to an instruction."""
         program = frame.program
         instructions, table = program.instructions, self.table
         frame.yielded = frame.returned = False
-        while True:
+        while frame.pc != place:
             ins = instructions[frame.pc]
             frame.saved = frame.stack[:]
             error = None
@@ -341,6 +341,13 @@ class Machine:
 
     def truth(self, value: Any) -> bool:
         return bool(value)
+
+    def to_bool(self, frame: Frame, ins: Any, value: Any) -> Any:
+        return self.truth(value)
+
+    def branch(self, frame: Frame, ins: Any, value: Any, yes: int, no: int) -> int:
+        """Where a jump goes that asks a value."""
+        return yes if self.truth(value) else no
 
     def unary(self, op: str, value: Any) -> Any:
         return UNARY[op](value)

@@ -7,7 +7,6 @@ have a history after the first turn only (a state of zeros), and a first turn th
 which is then traced before the loop.  Read `Rolling.next_turn` first.
 """
 
-import collections
 import operator
 from types import CellType
 from typing import Any
@@ -15,27 +14,22 @@ from typing import Any
 from ..core import modes
 from ..core.outline import outline
 from ..graph import Graph, Node
-from ..graph.node import RANDOM, target_name
+from ..graph.node import target_name
 from ..ops.rolled import rolled_loop
 from ..tensor import Tensor
 from .branches import cut, free_inputs, hold
-from .filled import NEVER, Again, Filled, Rows, Turn, Way
-from .kinds import ITERATORS
+from .filled import NEVER, Again, Rows, Turn, Way
 from .loading import SCALARS, Pending
-from .machine import NULL, Break, Frame, Generator, Turns
+from .machine import NULL, Break, Frame, Turns
+from .regions import Region, Regions, acts, facts, like
 from .symbols import Symbol
-from .tensors import changes
-from .traced import Traced, set_mode
+from .traced import Traced
 
 LONG = 4  # turns of a plain number from which a loop is worth it
 HEAVY = frozenset("linear matmul mm bmm addmm baddbmm recurrent_cell conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
                   "scaled_dot_product_attention bilinear".split())
 WRITES = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 LOADS = frozenset({"LOAD_FAST", "LOAD_CLOSURE", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
-READS = frozenset("get items keys values copy index count __getitem__ __len__ __iter__ __contains__ __reversed__ __eq__ __ne__".split())
-PURE = frozenset({len, tuple, list, dict, set, frozenset, zip, enumerate, reversed, iter, min, max, sum, sorted, any, all, isinstance, abs, range, slice})
-CHANGEABLE: tuple = (list, dict, set, collections.deque, bytearray)
-MOVING: tuple = (*CHANGEABLE, *ITERATORS)
 
 
 class Span:
@@ -56,22 +50,26 @@ class Out:
         self.at = at
 
 
-class Roll:
+class Roll(Region):
     """A turn that is being traced."""
 
-    def __init__(self, frame: Frame, turns: Turns, first: int, last: int, mark: Node):
-        self.frame, self.turns, self.first, self.last, self.mark = frame, turns, first, last, mark
+    def __init__(self, frame: Frame, turns: Turns, first: int, last: int, mark: Node, acted: tuple):
+        super().__init__(turns.key, mark, acted)
+        self.frame, self.turns, self.first, self.last = frame, turns, first, last
         self.before: dict[int, Any] = {}  # by slot
         self.wrapped: dict[int, Any] = {}
         self.places: list[tuple[Any, Any]] = []  # (what was there, its place)
         self.rows: list[tuple[Any, int, Any]] = []  # (tensor, dim, the row)
-        self.born: dict[int, Any] = {}  # what was made in this turn, kept alive
         self.lists: dict[int, Any] = {}  # by identity: lists that names of this frame hold
         self.added: dict[int, tuple[list, int]] = {}  # of these: how long they were before the turn
         self.numbers: tuple[dict, dict] = ({}, {})  # nodes of numbers and sizes that were known before the turn
-        self.acted: tuple = ()
         self.read: set[int] = set()  # slots that were read before they were written in this turn
         self.written: set[int] = set()
+
+    def grow(self, items: list) -> None:
+        if id(items) not in self.lists:
+            super().grow(items)
+        self.added.setdefault(id(items), (items, len(items)))
 
 
 def same(value: Any) -> Any:
@@ -84,7 +82,7 @@ def row_along(value: Tensor, dim: int) -> Tensor:
     return value.select(dim, 0)
 
 
-class Rolling(Filled):
+class Rolling(Regions):
     """Part of the tracer: loops whose turns are alike."""
 
     active: list[Any]
@@ -157,9 +155,9 @@ class Rolling(Filled):
         body = frame.program.instructions[ins.index + 1:ins.target]
         stored = dict.fromkeys(one.value for one in body if one.op in WRITES)
         taken = {at: self.deep(frame.fast[at]) for at in stored if frame.fast[at] is not NULL and type(frame.fast[at]) is not CellType}
-        roll = self.rolling = Roll(frame, turns, ins.index, ins.target, self.graph._root._prev)
+        roll = self.rolling = Roll(frame, turns, ins.index, ins.target, self.graph._root._prev, self.acted())
+        self.regions.append(roll)
         roll.numbers = dict(self.symbol_nodes), dict(self.sizes)
-        roll.acted = self.acted()
         for other in self.active:
             roll.lists.update((id(item), item) for item in (*other.fast, *other.stack) if type(item) is list)
         for at, value in taken.items():
@@ -221,8 +219,8 @@ class Rolling(Filled):
         """Make the turn's nodes a loop, and give the names what they hold after it."""
         roll, turns = self.rolling, self.rolling.turns
         self.sync_modes()
-        nodes = following(roll.mark, self.graph)
-        if self.acted() != roll.acted or any(map(acts, nodes)):
+        nodes = self.nodes_of(roll)
+        if any(map(acts, nodes)):
             raise Again(turns.key)
         program, first, last = frame.program, ins.index, ins.target
         outer = any(one.target is not None and one.target <= first for one in program.instructions[last:])
@@ -340,6 +338,7 @@ class Rolling(Filled):
                 known.tracer = None  # not of this trace any more
                 del self.traced[stand_in]
         self.rolling = None
+        self.regions.remove(roll)
         self.loops.remove(turns)
         steps = turns.count - turns.way.skip if turns.way.skip else turns.count
         sequences = [self.sequence(tensor, dim, turns) for tensor, dim, row in roll.rows if row.node in rows]
@@ -388,106 +387,10 @@ class Rolling(Filled):
 
     # -- what ends a roll --------------------------------------------------------------------------------------------
 
-    def acted(self) -> tuple:
-        """How much was done so far to what lies outside of the trace."""
-        return (len(self.events), len(self.reads), len(self.attributes), len(self.cells), len(self.scopes), len(self.notes), len(self.ahead))
-
-    def refuse_in_turn(self, target: Any = None) -> None:
-        """A change of something that was there before the turn."""
-        if self.rolling is not None and id(target) not in self.rolling.born:
-            raise Again(self.rolling.turns.key)
-
-    def born(self, container: Any) -> Any:
-        if self.rolling is not None:
-            self.rolling.born[id(container)] = container
-        return container
-
-    def make_generator(self, frame: Frame) -> Any:
-        return self.born(super().make_generator(frame))
-
-    def iter(self, value: Any) -> Any:
-        self.look(value)
-        return super().iter(value) if self.rolling is None else self.born(super().iter(value))
-
-    def next(self, iterator: Any) -> Any:
-        self.refuse_in_turn(iterator)
-        return super().next(iterator)
-
-    def send(self, generator: Any, value: Any) -> Any:
-        self.refuse_in_turn(generator)
-        return super().send(generator, value)
-
-    def setitem(self, container: Any, key: Any, value: Any) -> None:
-        self.look(container)
-        self.refuse_in_turn(container)
-        super().setitem(container, key, value)
-
-    def delitem(self, container: Any, key: Any) -> None:
-        self.look(container)
-        self.refuse_in_turn(container)
-        super().delitem(container, key)
-
-    def setattr(self, target: Any, name: str, value: Any) -> None:
-        self.refuse_in_turn(target)
-        super().setattr(target, name, value)
-
-    def delattr(self, target: Any, name: str) -> None:
-        self.refuse_in_turn(target)
-        super().delattr(target, name)
-
-    def store_cell(self, cell: Any, value: Any) -> None:
-        self.refuse_in_turn(cell)
-        super().store_cell(cell, value)
-
-    def delete_cell(self, cell: Any) -> None:
-        self.refuse_in_turn(cell)
-        super().delete_cell(cell)
-
-    def store_global(self, frame: Frame, name: str, value: Any) -> None:
-        self.refuse_in_turn()
-        super().store_global(frame, name, value)
-
-    def added(self, item: Pending, name: str, args: tuple) -> bool:
-        self.refuse_in_turn()
-        return super().added(item, name, args)
-
-    def binary(self, op: str, left: Any, right: Any) -> Any:
-        self.look(left, right)
-        if self.rolling is not None and op.endswith("=") and isinstance(left, CHANGEABLE):
-            self.refuse_in_turn(left)
-        return super().binary(op, left, right)
-
-    def builtin_method(self, function: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
-        roll = self.rolling
-        if name != "append":
-            self.look(owner)
-        if roll is not None and isinstance(owner, (Generator, *MOVING)) and name not in READS and id(owner) not in roll.born:
-            if type(owner) is not list or name != "append" or id(owner) not in roll.lists:
-                raise Again(roll.turns.key)
-            roll.added.setdefault(id(owner), (owner, len(owner)))
-        return super().builtin_method(function, owner, name, args, kwargs)
-
-    def native(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        if self.rolling is None:
-            return super().native(function, args, kwargs)
-        if function.__hash__ is None or function not in PURE:
-            for value in map(self.value, args):
-                if isinstance(value, MOVING):
-                    self.refuse_in_turn(value)
-        return self.born(super().native(function, args, kwargs))
-
-    def appended(self, items: list) -> None:
-        """A comprehension adds to its list."""
-        roll = self.rolling
-        if roll is not None and id(items) not in roll.born:
-            if id(items) not in roll.lists:
-                raise Again(roll.turns.key)
-            roll.added.setdefault(id(items), (items, len(items)))
-
     def step(self, frame: Frame, ins: Any) -> None:
         roll = self.rolling
         if roll is not None and frame is roll.frame and (not roll.first <= ins.index < roll.last or ins.op.startswith(("RETURN", "YIELD"))):
-            raise Again(roll.turns.key)
+            raise Again(roll.key)
         if roll is not None and frame is roll.frame:
             if ins.op in WRITES:
                 roll.written.add(ins.value)
@@ -495,50 +398,15 @@ class Rolling(Filled):
                 roll.read.add(ins.value)
         super().step(frame, ins)
 
-    def unwind(self, frame: Frame, error: BaseException, added: bool = False) -> bool:
-        if self.rolling is not None:
-            raise Again(self.rolling.turns.key)
-        return super().unwind(frame, error, added)
-
     def leave(self, frame: Frame, ins: Any, signal: BaseException) -> None:
+        super().leave(frame, ins, signal)
         if isinstance(signal, Break) and self.loops:
             raise Again(self.loops[-1].key)
-        super().leave(frame, ins, signal)
-
-
-def like(value: Any, items: list) -> Any:
-    """A list or tuple of the same kind with other items."""
-    if type(value) in (list, tuple):
-        return type(value)(items)
-    return tuple.__new__(type(value), items)
 
 
 def copied(tensor: Tensor) -> Tensor:
     """A tensor of its own with the same history."""
     return operator.mul(tensor, 1) if tensor._requires_grad else tensor.detach().clone()
-
-
-def facts(traced: Any) -> tuple:
-    value = traced.stand_in
-    return value._array.shape, value._dtype, value._requires_grad
-
-
-def following(mark: Node, graph: Graph) -> list[Node]:
-    """The nodes after one, but for inputs."""
-    nodes, node = [], mark._next
-    while node is not graph._root:
-        if node.op != "placeholder":
-            nodes.append(node)
-        node = node._next
-    return nodes
-
-
-def acts(node: Node) -> bool:
-    """Whether a node does more than compute."""
-    if node.op != "call_function":
-        return True
-    random = target_name(node.target) in RANDOM and node.argument("training") is not False
-    return node.target is set_mode or changes(node) or random or node.is_impure() and target_name(node.target) not in RANDOM
 
 
 def reached(carried: list[Node], inner: list[Node], leaves: list[Any]) -> list[set[int]]:

@@ -22,6 +22,8 @@ from .breaks import write_break
 from .debugger import KIND, STOPS, place_of_stop
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
 from .faults import is_fault
+from .filled import Again
+from .forks import Forks
 from .kinds import find
 from .lines import raise_at, with_lines, without_ours
 from .loading import Fleeting, Pending, Uncapturable
@@ -30,7 +32,6 @@ from .modules import MODULES, no_hooks
 from .points import Continue, Point
 from .rebuild import Rebuild
 from .reflection import REFLECTION
-from .rolling import Again, Rolling
 from .shapes import MATH
 from .sources import LOADERS, Source
 from .tensors import changes
@@ -52,7 +53,7 @@ class Trail:
         self.error, self.op, self.lines = error, op, []
 
 
-class Tracer(Rolling):
+class Tracer(Forks):
     """The machine that captures."""
 
     special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS, **REFLECTION}
@@ -371,6 +372,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     try:
         tail = write_tail(tracer, rebuild, point, signal, value, raised)
         rebuild.write_effects()
+        tracer.check_merges(rebuild.outputs)
         if rebuild.sizes_only and raised is None:
             tracer.give_numbers(rebuild)
     except Uncapturable:
