@@ -1,8 +1,8 @@
 """Kernels that run inside a matrix product or a convolution: what follows it elementwise, or row by row, done to each block while it is in the cache.
 
-`following` says which group may follow which product, `merged` gives its kernel, which finds the product where its own result goes: so
-the product itself never reaches memory.  The product's task calls that kernel for the rows (and columns) that it has just finished
-(matmul.py, `Product.follow`).
+`following` says which group may follow which product, `merged` gives its kernel, which finds the product where its own result goes, or in
+a piece of memory that each task uses again (tiles.py): so the product itself never reaches memory.  The product's task calls that kernel
+for the rows (and columns) that it has just finished (matmul.py, `Product.follow`).
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from . import fuse, schedule
 from .arrays import Array, External
-from .loops import Affine, Fetch, Kernel, Load, walk
+from .loops import Affine, Call, Expr, Fetch, Kernel, Load, walk
 
 PRODUCTS = ("matmul", "matmul_bfloat16", "convolution")
 
@@ -25,9 +25,9 @@ class After(NamedTuple):
     blocks: int
 
 
-# (columns of a block, or None for whole rows) -> function, its buffers, items to a row, and the buffer of the product; None where
-# that kernel cannot follow.
-Follow = Callable[[int | None], tuple[str, list, int, str] | None]
+# (columns of a block, or None for whole rows; `pitch`: elements from one row of the product to the next where it lies apart)
+# -> function, its buffers, items to a row, and the buffer of the product; None where that kernel cannot follow.
+Follow = Callable[..., tuple[str, list, int, str] | None]
 
 
 def following(planner: fuse.Planner, turns: list[int], fixed: set[int]) -> dict[int, int]:
@@ -58,12 +58,17 @@ def row(product: External) -> int:
     return math.prod(product.shape[2:]) if product.kind == "convolution" else product.shape[-1]
 
 
-def merged(planner: fuse.Planner, number: int, product: External, buffers: dict[Array, str]) -> tuple[Kernel, str] | None:
-    """The kernel of a group that follows a product, and the buffer of its own where the product is put; None where that cannot be."""
+def merged(planner: fuse.Planner, number: int, product: External, buffers: dict[Array, str], pitch: int) -> tuple[Kernel, str] | None:
+    """The kernel of a group that follows a product, and the buffer where the product is put; None where that cannot be.
+
+    That is one which the kernel writes; with `pitch` it is the product's, whose rows are so many elements apart.
+    """
     kernel = fuse.build(planner, number, buffers, row(product))
     place = product_place(kernel, product)
     if place is None:
         return None
+    if pitch:
+        return (spaced(kernel, buffers[product], row(product), pitch), buffers[product]) if reads_only(kernel, buffers[product], place) else None
     reading = [at for at, stage in enumerate(kernel.stages) if reads(stage.roots, buffers[product])]
     for at, stage in enumerate(kernel.stages):
         for store in stage.stores:
@@ -89,6 +94,19 @@ def product_place(kernel: Kernel, product: External) -> Affine | None:
     for var, extent in reversed(order):
         place, step = place.plus(Affine.var(var), step), step * extent
     return place if step == product.size else None
+
+
+def spaced(kernel: Kernel, buffer: str, length: int, pitch: int) -> Kernel:
+    """The kernel where the rows of a buffer, of `length` elements, lie `pitch` apart."""
+    def change(expr: Any, children: tuple[Expr, ...]) -> Expr:
+        kind = type(expr)
+        if kind is Load and expr.buffer == buffer:
+            return Load(buffer, Affine(0, tuple((var, step if var == kernel.vector else step // length * pitch) for var, step in expr.index.terms)), expr.dtype)
+        if kind is Fetch:
+            return expr.with_children(children, expr.index)
+        return Call(expr.op, children, expr.dtype) if kind is Call else expr
+
+    return kernel._replace(stages=fuse.map_stages(kernel.stages, change, lambda index: index, lambda loops: loops))
 
 
 def reads(roots: list[Any], buffer: str) -> list[Any]:

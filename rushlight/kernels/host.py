@@ -7,6 +7,7 @@ same installation.  Anything else leads to LLVM itself.
 """
 
 import ctypes
+import functools
 import importlib.util
 import os
 import sys
@@ -20,6 +21,7 @@ LEAVES = ((0, 0), (1, 0), (7, 0), (7, 1), (0xD, 1), (0x14, 0), (0x19, 0), (0x1E,
 # Registers (of eax, ebx, ecx, edx) that differ from one core or moment to the next, and say nothing of features: core numbers, sizes in use.
 VARYING = {(1, 0): {1}, (0xD, 1): {1, 2, 3}}
 OSXSAVE = 1 << 27  # of leaf 1's ecx: xgetbv says which registers the system keeps
+ARCH_PRCTL, REQUEST, TILE_DATA = 158, 0x1023, 18  # the system call of x86-64 Linux that asks for more registers, and the number of AMX's tiles
 
 QUESTIONS_IR = """
 define void @identify(i32 %leaf, i32 %part, ptr %words) nounwind {
@@ -59,6 +61,31 @@ class Host(NamedTuple):
         if {"avx512f", "avx512dq", "avx512vl"} <= self.features:
             return 512
         return 256 if "avx2" in self.features else 128
+
+
+@functools.cache
+def tiles_are_kept() -> bool:
+    """Ask the system to keep AMX's tile registers for this process.
+
+    Linux does so only for who asks, once; the answer holds for all its threads, and for its children until they run another program.
+    """
+    if not objects.supported():
+        return False
+    words = [ctypes.c_long(word) for word in (ARCH_PRCTL, REQUEST, TILE_DATA)]
+    return ctypes.CDLL(None).syscall(*words) == 0
+
+
+def granted(host: Host) -> Host:
+    """The host less the tiles that the system does not let this process use: all code is made, and found in the cache, for what is left.
+
+    >>> granted(Host("cpu", frozenset(["avx"]), "+avx", "", "x86_64")).flags
+    '+avx'
+    """
+    tiles = {name for name in host.features if name.startswith("amx-")}
+    if not tiles or tiles_are_kept():
+        return host
+    flags = ",".join("-" + flag[1:] if flag[1:] in tiles else flag for flag in host.flags.split(","))
+    return host._replace(features=host.features - tiles, flags=flags)
 
 
 def compiler() -> tuple | None:

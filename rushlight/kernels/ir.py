@@ -519,9 +519,13 @@ class Sized:
 
 
 class Module:
-    """Functions, declarations and constants that are compiled together."""
+    """Functions, declarations and constants that are compiled together.
 
-    def __init__(self) -> None:
+    `anywhere`: the code will also run in processes that rushlight is not in, which have asked the system for nothing.
+    """
+
+    def __init__(self, anywhere: bool = False) -> None:
+        self.anywhere = anywhere
         self.functions: dict[str, Function] = {}
         self.declarations: dict[str, None] = {}
         self.globals: dict[str, str] = {}

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import cache, objects
-from .host import QUESTIONS_IR, Host, recall, remember
+from .host import QUESTIONS_IR, Host, granted, recall, remember
 
 # Everything generated code may call: what the pool and the arena need, and what LLVM itself emits for fma, memcpy and
 # the functions of the C mathematics library that are not generated here.
@@ -92,7 +92,8 @@ class Engine:
             if missing:
                 raise ValueError(f"RUSHLIGHT_CPU is {target!r}, but this processor lacks {sorted(missing)[0]}")
             flags = ",".join(f"+{name}" for name in sorted(features))
-        self.host = Host(cpu, frozenset(features), flags, version, self.triple)
+        self.described = Host(cpu, frozenset(features), flags, version, self.triple)
+        self.host = granted(self.described)
         self.target = binding.Target.from_triple(self.triple)
 
         self.machine = self.create_machine()
@@ -134,11 +135,10 @@ def host() -> Host:
         with _lock:
             if _host is None:
                 target = os.environ.get("RUSHLIGHT_CPU", "host")
-                _host = recall(target) if _engine is None else None
-                if _host is None:
-                    _host = engine().host
-                    if objects.supported() and cache.directory() is not None:
-                        remember(target, _host, engine().create_machine(plain=True).emit_object(optimise(QUESTIONS_IR)))
+                known = recall(target) if _engine is None else None
+                _host = granted(known) if known is not None else engine().host
+                if known is None and objects.supported() and cache.directory() is not None:
+                    remember(target, engine().described, engine().create_machine(plain=True).emit_object(optimise(QUESTIONS_IR)))
     return _host
 
 

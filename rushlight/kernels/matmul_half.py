@@ -7,7 +7,7 @@ Where the processor has no such instruction, rules multiply in float32 instead.
 import math
 from typing import Any
 
-from . import llvm
+from . import llvm, tiles
 from .arrays import External, Source
 from .epilogue import Follow
 from .externals import EMIT, Emitted
@@ -114,6 +114,8 @@ class PairProduct(Product):
 
 
 def emit_pairs(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, follow: Follow | None = None) -> Emitted:
+    if tiles.usable() and not module.anywhere:
+        return tiles.emit_tiles(module, name, array, sources, out, follow)
     a, b = operand(sources[0], 0), operand(sources[1], 1)
     *batch_dims, m, k = sources[0].shape
     n, batch, pairs = sources[1].shape[-1], math.prod(batch_dims), -(-k // 2)

@@ -172,14 +172,15 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     def follow(product: int) -> epilogue.Follow | None:
         """What a product asks for the kernel that may run inside it."""
         number, array = followers.get(product, -1), planner.groups[product]
-        found = epilogue.merged(planner, number, array, buffers) if number >= 0 else None
-        if found is None:
+        if number < 0:
             return None
-        kernel, target = found
+        merged = functools.cache(lambda pitch: epilogue.merged(planner, number, array, buffers, pitch))
 
-        def given(columns: int | None) -> tuple[str, list, int, str] | None:
-            if columns is not None and any(stage.loops for stage in kernel.stages):
+        def given(columns: int | None, pitch: int = 0) -> tuple[str, list, int, str] | None:
+            found = merged(pitch)
+            if found is None or columns is not None and any(stage.loops for stage in found[0].stages):
                 return None
+            kernel, target = found
             written, places = write(kernel._replace(block=columns or 0))
             if columns is not None and written.block != columns or module.functions[written.kernel.name].sizes.used:
                 return None  # the table of open sizes is in the product's frame only

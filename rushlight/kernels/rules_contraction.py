@@ -35,6 +35,9 @@ def product(make: Maker, a: Array, b: Array) -> Array:
 def wide_product(make: Maker, a: Array, b: Array) -> Array:
     """A product of half types before it is rounded, in float32."""
     if a.dtype == "bfloat16" and matmul_half.usable() and a.shape[-2] > 1 and b.shape[-1] > 1 and a.size * b.shape[-1] > 1 << 15:
+        if b.ndim == 2 and a.ndim > 2:
+            rows = wide_product(make, make.reshape(a, (-1, a.shape[-1])), b)
+            return make.reshape(rows, (*a.shape[:-1], b.shape[-1]))
         joint = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         operands = [make.expand(a, (*joint, *a.shape[-2:])), make.expand(b, (*joint, *b.shape[-2:]))]
         return make.external("matmul_bfloat16", operands, (*joint, a.shape[-2], b.shape[-1]), "float32")

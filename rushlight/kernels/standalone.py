@@ -14,7 +14,7 @@ import numpy as np
 from ..graph.node import target_name
 from . import llvm, objects
 from .arrays import Array, Source
-from .ir import Function, Type, Value
+from .ir import Function, Module, Type, Value
 from .lower import Lowering, buffers_used
 from .make import Unsupported
 from .program import Layout, arena_layout, arrange, numpy_dtype
@@ -144,7 +144,7 @@ def planned(module: Any, examples: list[Any], known: dict[int, np.ndarray], size
             raise Unsupported(f"output {at}, which is no tensor that is computed")
         arrays.append(value)
         outputs.append(Argument(f"out{at}", value.dtype, value.shape))
-    made = arrange(list(dict.fromkeys(arrays)))
+    made = arrange(list(dict.fromkeys(arrays)), module=Module(anywhere=True))
     places = [list(dict.fromkeys(arrays)).index(array) for array in arrays]
     used = buffers_used(made.outputs)
     sources = {source.buffer: node for node, source in segment.inputs.items() if source.buffer in used}
