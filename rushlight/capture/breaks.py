@@ -6,13 +6,13 @@ Read `write_break` first; `native_plan` says for each instruction how it is done
 import operator
 from typing import Any
 
-from .debugger import is_debugger, stop_at
-from .lines import history, is_ours, restore_history, stand_in
+from .lines import history, is_ours, restore_history
 from .loading import Pending, Uncapturable
 from .machine import BINARY, METHOD_NULL_FIRST, NULL, Break, Frame
 from .points import FrameState, Point
 from .rebuild import Rebuild
 from .sources import LOADERS
+from .standing import call_standing, stand_in
 from .symbols import Held
 
 END = object()
@@ -61,9 +61,8 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
     lines: list[str] = []
     base = list(inner.stack)
     if ins.op in CALLS and text.startswith("{0}("):  # it may look for its caller
-        callers = [rebuild.text.const(stand_in(frame.where, frame.globals)) for frame in reversed(frames) if not is_ours(frame.where[0])]
-        first, *more = [*callers, "{0}"]
-        text = f"{first}({', '.join([*more, text.removeprefix('{0}(')])}" if more else text
+        places = ", ".join(write_place(rebuild, frame) for frame in frames if not is_ours(frame.where[0]))
+        text = f"call_standing([{escaped(places)}], {{0}}, {text.removeprefix('{0}(')}" if places else text
     call = text.format(*names)
     ways = [(resume(stack, pc), test) for stack, pc, test in ways(base)]
     run = f"r = {call}"
@@ -80,6 +79,19 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
     for way, test in ways:
         lines.append(f"if {test}: return {way}" if test else f"return {way}")
     return lines
+
+
+def write_place(rebuild: Rebuild, frame: Frame) -> str:
+    """Code for the place of a frame, for `call_standing`."""
+    known, values, cells = frame.variables
+    made = stand_in(frame.program, frame.line, known)
+    texts = ["".join(f"{rebuild.name(item)}, " for item in items) for items in (values, cells)]
+    return f"({rebuild.text.const(made)}, {rebuild.text.const(frame.globals)}, ({texts[0]}), ({texts[1]}))"
+
+
+def escaped(text: str) -> str:
+    """As part of what goes through `str.format`."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 class Result:
@@ -121,8 +133,6 @@ def native_plan(tracer: Any, frame: Frame, ins: Any) -> tuple | None:
             return None
         function = tracer.native_callable(function)
         known = function.raw if type(function) is Pending else function
-        if is_debugger(known):
-            return push(count + 2, "stop_at({0}, {1}, {2}, {3})", [function, Held(frame.globals), tracer.locals(frame), Held(frame.where)])
         if known is range and frame.program.instructions[after].op == "GET_ITER":
             after += 1  # the iterator is state that later pieces move on; the range would be guarded
             return push(count + 2, f"iter({{0}}({', '.join(shown)}))", [function, *args])
@@ -246,7 +256,7 @@ def import_name(name: str, scope: dict, level_names: Any, level: Any) -> Any:
 
 
 INPLACE = {op: f"INPLACE_OPERATORS[{op!r}]" for op in ("+=", "-=", "*=", "/=", "//=", "%=", "**=", "@=", "&=", "|=", "^=", "<<=", ">>=")}
-NAMES = {"END": END, "enter": enter, "leave": leave, "unpack": unpack, "import_name": import_name, "stop_at": stop_at, "setitem": operator.setitem,
-         "delitem": operator.delitem, "history": history, "restore_history": restore_history}
+NAMES = {"END": END, "enter": enter, "leave": leave, "unpack": unpack, "import_name": import_name, "setitem": operator.setitem,
+         "delitem": operator.delitem, "history": history, "call_standing": call_standing, "restore_history": restore_history}
 LOADERS.update(NAMES)
 LOADERS["INPLACE_OPERATORS"] = BINARY

@@ -1,13 +1,12 @@
 """`breakpoint()` and `pdb.set_trace()`: the debugger stops in the user's frame.
 
 A function that reaches one runs as ordinary Python on that call, so that its own frame, locals and lines are what the
-debugger sees and steps through.  Where a break came first, the frame is gone: the debugger stops in a stand-in for it, with
-the same locals, on the same line, and later calls run as ordinary Python.  Read `place_of_stop` first.
+debugger sees and steps through.  Where a break came first, the frame is gone: the debugger stops in its stand-in
+(`standing.py`), and later calls run as ordinary Python.  Read `place_of_stop` first.
 """
 
 import builtins
 import sys
-from types import CodeType
 from typing import Any
 
 from .loading import Fleeting
@@ -41,21 +40,6 @@ def place_of_stop(tracer: Any, point: Any, signal: Break) -> tuple | None:
         start.skipped = True
         start.entries.clear()
     return None
-
-
-def stop_at(function: Any, scope: dict, names: dict, where: tuple) -> Any:
-    """Call the debugger from a frame with the user's file, line, function name, globals and locals."""
-    filename, line, name = where
-    code: CodeType = compile("\n" * (line - 1) + "debugger_()", filename, "exec").replace(co_name=name, co_qualname=name)
-    before = scope.get("debugger_")
-    scope["debugger_"] = function
-    try:
-        exec(code, scope, names)
-    finally:
-        if before is None:
-            scope.pop("debugger_", None)
-        else:
-            scope["debugger_"] = before
 
 
 STOPS: dict[Any, Any] = {builtins.breakpoint: stop_here}

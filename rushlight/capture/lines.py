@@ -1,9 +1,8 @@
-"""The user's own lines in tracebacks of exceptions that pass through compiled code, and in the stack that a call sees.
+"""The user's own lines in tracebacks of exceptions that pass through compiled code.
 
 Compiled code has no frames of the user's functions; for each line on the way of an exception an entry with that file,
 function name and line is put into its traceback, and the entries of our own frames are taken out, so that the traceback
-reads as if the code had run as written.  What a break calls is called from stand-ins of the frames, since it may look for its
-caller (`logging`, `warnings`, `sys._getframe`).  Read `with_lines` first.
+reads as if the code had run as written.  Read `with_lines` first.
 """
 
 import functools
@@ -11,16 +10,11 @@ from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from .bytecode import Ins
-
-HERE = "call_"  # the first name of the code of stand-ins: their entries leave tracebacks as ours do
+from .standing import is_stand_in, lines_at
 
 
 def place() -> Any:
     yield
-
-
-def standing(call_: Any, /, *args_: Any, **names_: Any) -> Any:
-    return call_(*args_, **names_)
 
 
 OURS = ("/rushlight/capture/", "/rushlight/compile/")
@@ -38,10 +32,7 @@ def is_ours(filename: str) -> bool:
 
 def code_at(template: CodeType, filename: str, line: int, name: str) -> CodeType:
     """The code of a template with the name of the user's function, all of it on the user's line and on no columns."""
-    units = len(template.co_code) // 2
-    # Entries of the form "no columns", of up to eight units of code each, none of which moves to another line.
-    table = b"".join(bytes((0x80 | 13 << 3 | min(8, units - at) - 1, 0)) for at in range(0, units, 8))
-    return template.replace(co_filename=filename, co_firstlineno=line, co_linetable=table, co_name=name, co_qualname=name)
+    return template.replace(co_filename=filename, co_firstlineno=line, co_linetable=lines_at(template, 0), co_name=name, co_qualname=name)
 
 
 @functools.lru_cache(4096)
@@ -50,22 +41,12 @@ def frame_at(filename: str, line: int, name: str) -> FrameType:
     return FunctionType(code_at(place.__code__, filename, line, name), {})().gi_frame
 
 
-def stand_in(where: tuple[str, int, str], scope: dict) -> FunctionType:
-    """A function that makes a call for the user's function, from a frame with its file, line, name and globals.
-
-    >>> import sys
-    >>> stand_in(("model.py", 7, "forward"), {})(sys._getframe).f_code.co_name
-    'forward'
-    """
-    return FunctionType(code_at(standing.__code__, *where), scope)
-
-
 def without_ours(traceback: TracebackType | None) -> TracebackType | None:
     """The traceback without entries of capture's own frames."""
     kept = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if not (code.co_filename.startswith("<rushlight piece") or is_ours(code.co_filename) or code.co_varnames[:1] == (HERE,)):
+        if not (code.co_filename.startswith("<rushlight piece") or is_ours(code.co_filename) or is_stand_in(code)):
             kept.append(traceback)
         traceback = traceback.tb_next
     for entry in reversed(kept):

@@ -102,6 +102,13 @@ class Frame:
         code = self.program.code
         return code.co_filename, self.line, code.co_name
 
+    @property
+    def variables(self) -> tuple[tuple[int, ...], list, list]:
+        """Which variables have values, these values, and the cells of the free variables."""
+        own = len(self.fast) - len(self.program.code.co_freevars)
+        known = tuple(at for at in range(own) if self.fast[at] is not NULL)
+        return known, [self.fast[at] for at in known], self.fast[own:]
+
     def push(self, value: Any) -> None:
         self.stack.append(value)
 

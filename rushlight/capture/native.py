@@ -1,13 +1,16 @@
 """The machines made of the instructions: `Defaults`, which tracers override, and `Native`, which runs frames for real."""
 
 import sys
+import warnings
+from collections.abc import Sequence
 from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any
 
 from . import control
 from .instructions import TABLE
-from .lines import call_while_handling, stand_in, with_lines
+from .lines import call_while_handling, with_lines
 from .machine import Generator, Machine
+from .standing import call_standing, stand_in
 
 assert control  # its instructions enter the table when it is imported
 
@@ -82,6 +85,22 @@ class Defaults(Machine):
         return FunctionType(code, frame.globals, code.co_name, None, closure)
 
 
+LOOKING = frozenset({sys._getframe, eval, exec, __import__, warnings.warn, breakpoint, getattr(sys, "_getframemodulename", sys._getframe)})
+
+
+def looks_for_its_caller(function: Any) -> bool:
+    """Whether what is called may ask for the frame of its caller."""
+    if isinstance(function, BuiltinFunctionType):
+        return function in LOOKING
+    return not (isinstance(function, type) and function.__module__ == "builtins")
+
+
+def place_of(frame: Any) -> tuple:
+    """The place of a frame on real values, for `call_standing`."""
+    known, values, cells = frame.variables
+    return stand_in(frame.program, frame.line, known), frame.globals, values, tuple(cells)
+
+
 class Native(Defaults):
     """Runs frames with Python's own operations: what is left when a frame cannot be captured from its middle on."""
 
@@ -89,13 +108,14 @@ class Native(Defaults):
         with_lines(error, (frame.where,))
 
     caller: Any = None  # the frame of the call instruction that runs
+    callers: Sequence = ()  # and those further out
 
     def call_from(self, frame: Any, function: Any, args: tuple, kwargs: dict) -> Any:
         self.caller = frame
         return super().call_from(frame, function, args, kwargs)
 
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        frame = self.caller
-        if frame is not None and (function is sys._getframe or not isinstance(function, (type, BuiltinFunctionType))):
-            function, args = stand_in(frame.where, frame.globals), (function, *args)
+        if self.caller is not None and looks_for_its_caller(function):
+            places = [place_of(frame) for frame in (self.caller, *self.callers)]
+            function, args = call_standing, (places, function, *args)
         return function(*args, **kwargs) if self.handled is None else call_while_handling(self.handled, function, args, kwargs)

@@ -367,12 +367,17 @@ class Compiled:
         value: Any = None
         error: BaseException | None = roots[point.error] if point.error is not None else None
         machine.handled = roots[point.handled] if point.handled is not None else None
-        waiting = False
+        frames = []
         for state in point.frames:
             frame = Frame(state.program, state.scope, state.function)
             frame.pc = state.pc
             frame.fast = [roots[item] if type(item) is int else NULL for item in state.fast]
             frame.stack = [roots[item] if type(item) is int else NULL for item in state.stack]
+            frames.append(frame)
+        waiting = False
+        while frames:
+            frame = frames.pop(0)
+            machine.callers = frames
             try:
                 if error is not None:
                     raised, error = error, None

@@ -92,7 +92,7 @@ def produce(t, count):
     return count
 '''
 
-LONG = "; ".join(f"n = n + {k + 1000}" for k in range(140))
+LONG = "n = " * 140 + "n + 1000"  # longer than a jump without a prefix
 
 TABLE: dict[tuple[str, ...], str] = {
     # values and names
