@@ -125,13 +125,14 @@ def native_plan(tracer: Any, frame: Frame, ins: Any) -> tuple | None:
         function = second if first is NULL else first
         if first is not NULL and second is not NULL:
             args = [second, *args]
+        function, lead = tracer.native_callable(function)
+        args = [*lead, *args]
         plain = len(args) - len(names)
         shown = [f"{{{at + 1}}}" for at in range(plain)]
         if all(name.isidentifier() for name in names):
             shown += [f"{name}={{{plain + at + 1}}}" for at, name in enumerate(names)]
         else:
             return None
-        function = tracer.native_callable(function)
         known = function.raw if type(function) is Pending else function
         if known is range and frame.program.instructions[after].op == "GET_ITER":
             after += 1  # the iterator is state that later pieces move on; the range would be guarded
@@ -145,10 +146,11 @@ def native_plan(tracer: Any, frame: Frame, ins: Any) -> tuple | None:
         function = pair[1] if pair[0] is NULL else pair[0]
         if pair[0] is not NULL and pair[1] is not NULL:
             return None
-        function = tracer.native_callable(function)
+        function, lead = tracer.native_callable(function)
+        before = "{2}, " if lead else ""
         if extra:
-            return push(3 + extra, "{0}(*{1}, **{2})", [function, args, stack[-1]])
-        return push(3, "{0}(*{1})", [function, args])
+            return push(3 + extra, f"{{0}}({before}*{{1}}, **{{{2 + len(lead)}}})", [function, args, *lead, stack[-1]])
+        return push(3, f"{{0}}({before}*{{1}})", [function, args, *lead])
     if op == "BINARY_OP":
         if value.endswith("="):
             return push(2, f"operator_of({value!r})({{0}}, {{1}})".replace(f"operator_of({value!r})", INPLACE[value]), stack[-2:])

@@ -353,7 +353,7 @@ def cycle(iterable):
 
 
 def count(start=0, step=1):
-    value = start
+    value = int(start) if isinstance(start, int) and isinstance(step, int) and step == 1 else start  # then the builtin counts plain ints
     while True:
         yield value
         value += step

@@ -90,6 +90,8 @@ class Shapes(Tensors):
     def convert_symbol(self, kind: type, value: Symbol) -> Any:
         if kind is type(value.hint):
             return value
+        if type(value.hint) is str:  # what a text says of a number depends on all of the text
+            return kind(value.concrete())
         return self.operate(kind.__name__, kind, value)
 
     # -- arithmetic and relations ------------------------------------------------------------------------------------
@@ -547,9 +549,6 @@ class Shapes(Tensors):
         except Break as signal:
             signal.opaque = True
             raise
-
-    def native_callable(self, function: Any) -> Any:
-        return function
 
 
 def symbols_within(values: Any) -> list:

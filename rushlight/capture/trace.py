@@ -7,6 +7,7 @@ Nothing that existed before is changed meanwhile.  Read `capture` first.
 import math
 import sys
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from .rebuild import Rebuild
 from .reflection import REFLECTION
 from .shapes import MATH
 from .sources import LOADERS, Source
+from .symbols import Held
 from .tensors import changes
 from .traced import MODES, present_modes, set_mode
 from .transforms import TRANSFORMS
@@ -217,6 +219,13 @@ class Tracer(Forks):
         self.ended = True
 
     # -- the two ends of a piece -------------------------------------------------------------------------------------
+
+    def native_callable(self, function: Any) -> tuple[Any, list]:
+        """What a break calls for a function, and the arguments that come first."""
+        known = function.raw if type(function) is Pending else function
+        known = known.__func__ if type(known) is MethodType else known
+        alone = type(known) is FunctionType and "_rushlight_alone" in known.__dict__
+        return (Held(self.policy.owner.call_alone), [function]) if alone else (function, [])
 
     def add_mode_guards(self) -> None:
         self.started = present_modes()

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 from ..capture.calling import Calls
@@ -46,7 +47,8 @@ def reset() -> None:
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Mark a function as one to run outside graphs, with all it calls.
 
-    `recursive=False` keeps only the function's own body out of them.
+    `recursive=False` keeps only the function's own body out of them: called from compiled code, it is interpreted, and what it
+    calls is compiled.
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
@@ -70,6 +72,8 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     disabled.__dict__.pop("_rushlight_original", None)
     disabled.__dict__.pop("_rushlight_compiled", None)
     disabled._rushlight_disabled = disabled._torchdynamo_disable = True
+    if not recursive and isinstance(original, FunctionType):
+        disabled._rushlight_alone = original
     return disabled
 
 

@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from time import perf_counter
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from ..capture.bytecode import decode
@@ -23,6 +23,7 @@ from ..capture.training import TRAINING
 from ..core.collector import LooksSeldom
 from ..core.modes import slow
 from ..ops import overriding
+from .alone import run_alone
 from .config import config, counters
 from .hot import Hot
 from .logs import LOGS, log
@@ -169,6 +170,25 @@ class Compiled:
         found = self.function(*args, **kwargs)
         note_fault(result.error)
         return found
+
+    def call_alone(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call what is marked with `disable(recursive=False)`: what it calls is compiled as this function is."""
+        if type(function) is MethodType:
+            function, args = function.__func__, (function.__self__, *args)
+        return run_alone(function.__dict__["_rushlight_alone"], self.callee, args, kwargs)
+
+    def callee(self, function: FunctionType) -> Callable:
+        """A function as compiled by the same call of `compile`."""
+        if "_rushlight_disabled" in function.__dict__ or "_rushlight_compiled" in function.__dict__:
+            return function
+        pool, key = Pool.of(function), ("callee", id(self))
+        owner, call = pool.get(key, (None, None))
+        if call is None or owner() is not self:
+            made = Compiled(function, self.backend, False, self.dynamic, (), self.recompile_limit)
+            everything.add(made)
+            call = made.caller(())
+            pool[key] = weakref.ref(self), call
+        return call
 
     def prepare(self) -> None:
         self.make_binder()

@@ -1,5 +1,6 @@
 """What varies becomes symbolic: sizes, ints and floats, with guards on what the code asked of them."""
 
+import itertools
 import math
 import warnings
 
@@ -254,3 +255,15 @@ def test_numbers_that_a_program_computes_stay_numbers():
         for n in (1.0, 2.0, 3.0, 5.0):
             for got, want in zip(fast(torch.full((3,), n)), after_item(torch.full((3,), n))):
                 assert got.dtype is want.dtype is torch.float32 and torch.equal(got, want)
+
+
+def test_numbers_read_from_texts_of_numbers():
+    calls = [(torch.ones(2), n) for n in (2, 3, 5, True, 1, 4)]
+    for f in (lambda x, n: (x + 1, int(str(n)) + n if type(n) is int else n), lambda x, n: (x, {int(f"{n + 0}"): n}, float(f"{n + 0}"), bool(str(n)))):
+        run(f, calls)
+    assert not torch._dynamo.utils.counters["faults"]
+
+
+def test_a_count_from_a_bool_is_one_of_ints():
+    calls = [(torch.ones(2), n) for n in (2, True, 1, 3, 0)]
+    run(lambda x, n: (x, list(itertools.islice(itertools.count(max(n, 1)), 2)), list(itertools.islice(itertools.count(n == 1, 2), 2))), calls)
