@@ -52,7 +52,8 @@ class Alone(Native):
         return function
 
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        target, first = function, ()
+        target: Any = function
+        first: tuple = ()
         if isinstance(function, MethodType):
             target, first = function.__func__, (function.__self__,)
         elif isinstance(function, Module):
