@@ -37,14 +37,23 @@ def on_all_cores(op, *args):
     return generate.NAMES["on_all_cores"](op, *args)
 
 
+HALF_LARGE = 1 << 21  # multiplications of half types from which a program pays
+
+
 def half_product(name, left, right):
     """A product of half types: where it is large, the kernels know whether the processor has an instruction for it."""
-    large = left.dtype == right.dtype and left.size * right.shape[-1] >= 1 << 21  # multiplications from which a program pays
+    large = left.dtype == right.dtype and left.size * right.shape[-1] >= HALF_LARGE
     return imported("kernels.eager").half_product(name, left, right) if large else None
 
 
+def half_linear(name, bias, input, weight):
+    """The same of a linear layer, with its bias."""
+    large = input.dtype == weight.dtype == bias.dtype and weight.ndim == 2 <= input.ndim and input.size * weight.shape[0] >= HALF_LARGE
+    return imported("kernels.eager").half_product(name, bias, input, weight) if large else None
+
+
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
-dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=half_product)
+dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
     "_dynamo", "_higher_order_ops", "accelerator", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed",

@@ -47,6 +47,7 @@ ALONG = {"_gather": ("gather", False, 1, 2, None, None), "gather": ("gather", Fa
          "_index_copy": ("put", True, 1, 2, 3, 0), "_index_add": ("add", True, 1, 2, 3, 0),
          "index_select_backward": ("add", True, 2, 3, 0, 1)}
 WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
+LINEAR = ("_linear_rows", "_linear_batch")  # likewise, of half types
 _kernels: dict[tuple, Any] = {}
 _lock = threading.Lock()
 
@@ -88,13 +89,13 @@ class Kernel:
         found.parallel(found.address, self.address, frame, items, max(1, items // 16))
 
 
-def half_product(name: str, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    """The product of large bfloat16 arrays by the processor's instruction for it; None where they are better widened."""
-    if left.dtype.name != "bfloat16" or not matmul_half.usable():
+def half_product(name: str, *arrays: np.ndarray) -> np.ndarray | None:
+    """The product of large bfloat16 arrays (of a linear layer: with its bias) by the processor's instruction for it; None where they are better widened."""
+    if arrays[0].dtype.name != "bfloat16" or not matmul_half.usable():
         return None
-    arguments = tuple(("array", array.shape, tuple(stride // 2 for stride in array.strides)) for array in (left, right))
+    arguments = tuple(("array", array.shape, tuple(stride // 2 for stride in array.strides)) for array in arrays)
     found = kernel((name, arguments, "bfloat16"))
-    return None if found is None else found.call(left, right)[0]
+    return None if found is None else found.call(*arrays)[0]
 
 
 def whole(name: str, arguments: tuple, dtype: str) -> runtime.Program:
@@ -204,7 +205,7 @@ def kernel(key: tuple) -> Any:
             return None
         try:
             usable = llvm.available() and structs.layout_is_known()
-            kinds = ((WHOLE, whole), (SCANS, Scan), (along.ACTS, along.Along), (FOLDS, Fold))
+            kinds = ((WHOLE.union(LINEAR), whole), (SCANS, Scan), (along.ACTS, along.Along), (FOLDS, Fold))
             make = next((make for names, make in kinds if key[0] in names), Kernel)
             made = make(*key) if usable else None
         except (Unsupported, llvm.CompileError, RuntimeError, ValueError, TypeError):

@@ -102,6 +102,18 @@ def test_large_products_of_bfloat16_are_rounded_once(shape, turned):
         assert any(key[0] in eager.PRODUCTS and type(made) is not int for key, made in eager._kernels.items())
 
 
+@pytest.mark.parametrize("shape", [(130, 190), (3, 50, 190)])
+def test_large_linear_layers_of_bfloat16_are_rounded_once(shape):
+    from rushlight.kernels import matmul_half
+
+    x, w, b = (torch.from_numpy(RNG.normal(size=size).astype(np.float32)).bfloat16() for size in (shape, (230, 190), (230,)))
+    got, want = F.linear(x, w, b), x.float() @ w.float().T + b.float()
+    assert got.dtype == torch.bfloat16 and got.shape == want.shape
+    assert ((got.float() - want).abs() <= want.abs() / 256 + 1e-3).all()
+    if matmul_half.usable():
+        assert any(key[0] in eager.LINEAR and type(made) is not int for key, made in eager._kernels.items())
+
+
 FUNCTIONS = "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac".split()
 
 
