@@ -165,12 +165,12 @@ class Generator:
 
 
 class Turns:
-    """In the place of an iterator: a loop over the rows of a tensor (`rows`) or over numbers that may be rolled, see `rolling.py`."""
+    """In the place of an iterator: a loop over rows of tensors or over numbers (`course`) that may be rolled, see `rolling.py`."""
 
-    __slots__ = ("key", "rows", "start", "count", "way", "at")
+    __slots__ = ("key", "course", "count", "way", "at")
 
-    def __init__(self, key: tuple, rows: Any, start: int, count: Any, way: Any):
-        self.key, self.rows, self.start, self.count, self.way = key, rows, start, count, way
+    def __init__(self, key: tuple, course: Any, count: Any, way: Any):
+        self.key, self.course, self.count, self.way = key, course, count, way
         self.at = 0  # turns so far
 
 

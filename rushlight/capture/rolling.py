@@ -1,4 +1,5 @@
-"""Loops over time that are captured once: `for row in x`, `for t in range(n)` with `x[t]`, as one node `rolled_loop`.
+"""Loops over time that are captured once, as one node `rolled_loop`: `for row in x`, `for t in range(n)` with `x[t]`, also with `zip`,
+`enumerate` and `reversed`.
 
 One turn is traced with places (`same`) for what may be handed on and for its rows.  If it gives what it took (shapes, dtypes, history)
 and does nothing but compute, its nodes become a graph of their own, whose number of turns may be a symbol.  Whatever shows which turn
@@ -25,6 +26,7 @@ from .regions import Region, Regions, acts, facts, like
 from .symbols import Symbol
 from .traced import Traced
 
+COURSES = (zip, enumerate, reversed)
 LONG = 4  # turns of a plain number from which a loop is worth it
 HEAVY = frozenset("linear matmul mm bmm addmm baddbmm recurrent_cell conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
                   "scaled_dot_product_attention bilinear".split())
@@ -32,13 +34,19 @@ WRITES = frozenset({"STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 LOADS = frozenset({"LOAD_FAST", "LOAD_CLOSURE", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 
 
-class Span:
-    """`range(start, start + count)` with a count that varies, on its way to a loop."""
+class Course:
+    """What a loop goes through: `count` numbers from `start` on, or down to it.
 
-    __slots__ = ("start", "count")
+    `parts` is what a turn gets: None for its number, a tensor for its row of that, a tuple of such; they are `even` if none is longer.
+    """
 
-    def __init__(self, start: int, count: Any):
-        self.start, self.count = start, count
+    __slots__ = ("parts", "start", "count", "down", "even")
+
+    def __init__(self, parts: Any, start: int, count: Any, down: bool = False, even: bool = True):
+        self.parts, self.start, self.count, self.down, self.even = parts, start, count, down, even
+
+    def tensors(self, parts: Any) -> list[Any]:
+        return [one for part in parts for one in self.tensors(part)] if type(parts) is tuple else [] if parts is None else [parts]
 
 
 class Out:
@@ -103,38 +111,94 @@ class Rolling(Regions):
         found: Way = self.policy.ways.get((program.code, at), Way())
         return found
 
+    def loop_ahead(self) -> Way:
+        """How the loop is to be rolled that gets what the present instruction gives, at most through one more of `zip` and the like."""
+        frame = self.active[-1]
+        instructions, at = frame.program.instructions, frame.pc + 1
+        if instructions[at].op == "CALL" and instructions[at].value == (1, ()) and any(self.value(item) is one for item in frame.stack[-2:] for one in COURSES):
+            at += 1
+        return self.way(frame, at + 1) if instructions[at].op == "GET_ITER" else NEVER
+
     def span(self, values: list) -> Any:
         """A loop over a `range` of a number that varies, if it can be rolled."""
-        start: Any = values[0] if len(values) == 2 else 0
-        stop: Any = values[-1]
-        varies = type(stop) is Symbol and type(start) is int
-        count = stop - start if varies else None
-        frame = self.active[-1]
-        if len(values) > 2 or count is None or start < 0 or type(stop.hint) is not int or self.way(frame, frame.pc + 2) == NEVER:
+        start: Any = values[0] if len(values) > 1 else 0
+        stop: Any = values[1] if len(values) > 1 else values[0]
+        down = len(values) == 3 and type(stop) is type(values[2]) is int and values[2] == -1
+        low, high = (stop + 1, start) if down else (start, stop)
+        if len(values) > 2 and not down or type(low) is not int or low < 0 or type(high) is not Symbol or type(high.hint) is not int or self.loop_ahead() == NEVER:
             return None
-        return Span(start, count)
+        return Course(None, low, start - stop if down else stop - start, down)
+
+    def course_of(self, value: Any) -> Any:
+        """What a loop over a value goes through; None for what can't be rolled."""
+        if type(value) is Course:
+            return value
+        if type(value) is range and abs(value.step) == 1 and len(value) and min(value[0], value[-1]) >= 0:
+            return Course(None, min(value[0], value[-1]), len(value), value.step < 0)
+        if type(value) is Traced and value.stand_in.dim():
+            return Course(value, 0, self.shape_of(value)[0] if self.policy.any_dynamic else value.stand_in._array.shape[0])
+        return None
+
+    def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        if any(function is one for one in COURSES) and args and not kwargs and self.loop_ahead() != NEVER:
+            found = self.combined(function, [self.course_of(self.value(arg)) for arg in args])
+            if found is not None and self.rolls(self.loop_ahead(), found.count):
+                return found
+            args = tuple([self.plain(arg) if type(arg) is Course else arg for arg in args])
+        return super().call(function, args, kwargs)
+
+    def combined(self, function: Any, inner: list) -> Any:
+        """The course of `zip`, `enumerate` or `reversed` of others."""
+        first = inner[0]
+        if None in inner or len(inner) > 1 and function is not zip:
+            return None
+        if function is reversed:
+            return Course(None, first.start, first.count, not first.down) if first.parts is None else None
+        if any(one.start or one.down for one in inner):
+            return None
+        if function is enumerate:
+            return Course((None, first.parts), 0, first.count, even=first.even)
+        counts = [one.count for one in inner]
+        if all(type(count) is int for count in counts):
+            return Course(tuple(one.parts for one in inner), 0, min(counts), even=len({*counts}) == 1 and all(one.even for one in inner))
+        alike = all(type(count) is Symbol for count in counts) and all(count is counts[0] or self.relate("eq", count, counts[0]) for count in counts)
+        return Course(tuple(one.parts for one in inner), 0, counts[0]) if alike else None
+
+    @staticmethod
+    def rolls(way: Way, count: Any) -> bool:
+        """Whether a loop of so many turns is rolled."""
+        return way != NEVER and getattr(count, "hint", count) > way.skip and (type(count) is Symbol or count - way.skip >= LONG)
 
     def begin_loop(self, frame: Frame, ins: Any, value: Any) -> Any:
-        way = self.way(frame, ins.index + 1)
-        rows: Any = None
-        start: int = 0
-        count: Any = None
-        if type(value) is Span:
-            start, count = value.start, value.count
-        elif type(value) is range and value.step == 1 and value.start >= 0:
-            start, count = value.start, len(value)
-        elif type(value) is Traced and value.stand_in.dim():
-            rows, count = value, self.shape_of(value)[0] if self.policy.any_dynamic else value.stand_in._array.shape[0]
+        way, course = self.way(frame, ins.index + 1), self.course_of(value)
+        count = None if course is None else course.count
         if way.fixed and type(count) is Symbol:
             count = count.concrete()
-        hint = getattr(count, "hint", count)
-        if way == NEVER or count is None or hint <= way.skip or type(count) is int and count - way.skip < LONG:
-            return self.iter(range(value.start, value.start + int(value.count)) if type(value) is Span else value)
+        if course is None or not self.rolls(way, count):
+            return self.iter(self.plain(value) if type(value) is Course else value)
         if type(count) is Symbol:
             self.relate("gt", count, way.skip)
-        made = Turns((frame.program.code, ins.index + 1), rows, start, count, way)
+        made = Turns((frame.program.code, ins.index + 1), course, count, way)
         self.loops.append(made)
         return made
+
+    def plain(self, course: Course) -> Any:
+        """A course that is not rolled after all."""
+        course.count = int(course.count)
+        numbers = range(course.start, course.start + course.count)
+        if course.parts is not None:
+            return [self.element(course, at) for at in range(course.count)]
+        return numbers[::-1] if course.down else numbers
+
+    def element(self, course: Course, at: int) -> Any:
+        """What a turn gets."""
+        def of(part: Any) -> Any:
+            if type(part) is tuple:
+                return tuple(map(of, part))
+            if part is not None:
+                return self.call_op(Tensor.select, (part, 0, at), {})
+            return course.start + (course.count - 1 - at if course.down else at)
+        return of(course.parts)
 
     # -- turns -------------------------------------------------------------------------------------------------------
 
@@ -144,8 +208,7 @@ class Rolling(Regions):
             raise StopIteration
         turns.at += 1
         if turns.at <= turns.way.skip:
-            at = turns.at - 1
-            return turns.start + at if turns.rows is None else self.call_op(Tensor.select, (turns.rows, 0, at), {})
+            return self.element(turns.course, turns.at - 1)
         return self.begin_turn(frame, ins, turns)
 
     def begin_turn(self, frame: Frame, ins: Any, turns: Turns) -> Any:
@@ -164,9 +227,13 @@ class Rolling(Regions):
             roll.before[at] = frame.fast[at]
             with modes.enable_grad():
                 frame.fast[at] = roll.wrapped[at] = self.placed(value)
-        if turns.rows is None:
-            return Turn(turns.key, self)
-        return self.row_of(turns.rows, 0)
+
+        def given(part: Any) -> Any:
+            if type(part) is tuple:
+                return tuple(map(given, part))
+            return Turn(turns.key, self) if part is None else self.row_of(part, 0)
+
+        return given(turns.course.parts)
 
     def deep(self, item: Any) -> Any:
         """A value with what is pending in it loaded, where it is a tensor or a tuple or list of such."""
@@ -195,7 +262,7 @@ class Rolling(Regions):
         for known, along, row in roll.rows:
             if known is tensor and along == dim:
                 return row
-        stand_in = copied(Tensor.select(tensor.stand_in, dim, roll.turns.start + roll.turns.way.skip))
+        stand_in = copied(Tensor.select(tensor.stand_in, dim, roll.turns.course.start + roll.turns.way.skip))
         row = self.trace_of(self.graph.call_function(row_along, (tensor.node, dim)), stand_in)
         roll.rows.append((tensor, dim, row))
         return row
@@ -247,7 +314,7 @@ class Rolling(Regions):
             if value is NULL:
                 return value
             if type(value) is Turn:
-                return turns.start + turns.count - 1
+                return turns.course.start + (0 if turns.course.down else turns.count - 1)
             if type(value) is Traced:
                 if value is place:
                     return originals.get(id(value), value)
@@ -331,7 +398,8 @@ class Rolling(Regions):
         for node in reversed(nodes):
             if (node.target is same or node.target is row_along) and node not in moving:
                 graph.erase_node(node)
-        if type(turns.count) is int and turns.rows is not None and not turns.way.fixed and self.policy.leave_open(turns.rows.source, 0, turns.count):
+        if type(turns.count) is int and not turns.way.fixed and turns.course.even and any([
+                self.policy.leave_open(rows.source, 0, turns.count) for rows in turns.course.tensors(turns.course.parts)]):
             raise Again(turns.key, turns.way)  # one program for all lengths, from the first
         for stand_in, known in list(self.traced.items()):
             if known.node in moving:
@@ -359,13 +427,18 @@ class Rolling(Regions):
     def sequence(self, tensor: Any, dim: int, turns: Turns) -> Any:
         """What the loop's turns take one row each of."""
         size = self.shape_of(tensor)[dim] if self.policy.any_dynamic else tensor.stand_in._array.shape[dim]
-        start, stop = turns.start + turns.way.skip, turns.start + turns.count if turns.start else turns.count
+        start, stop = turns.course.start, turns.course.start + turns.count if turns.course.start else turns.count
+        if turns.course.down:
+            stop = stop - turns.way.skip if turns.way.skip else stop
+        else:
+            start += turns.way.skip
         if not size >= stop:
             raise Again(turns.key)  # an index out of range, at the turn that meets it
         whole = start == 0 and getattr(size, "expression", size) == getattr(stop, "expression", stop)
         if dim:
             tensor = self.call_op(Tensor.movedim, (tensor, dim, 0), {})
-        return tensor if whole else self.call_op(operator.getitem, (tensor, slice(start, stop)), {})
+        rows = tensor if whole else self.call_op(operator.getitem, (tensor, slice(start, stop)), {})
+        return self.call_op(Tensor.flip, (rows, (0,)), {}) if turns.course.down else rows
 
     def results_of(self, node: Node, leaves: list[Any], depends: list[set[int]], carried: int, steps: int) -> list[Any]:
         """The results' traced tensors: with the history that all turns together give them."""

@@ -270,10 +270,11 @@ def cast(self: Any, args: tuple, kwargs: dict) -> Any:
 @runs_natively
 def range_make(self: Any, args: tuple, kwargs: dict) -> Any:
     values = [self.value(arg) for arg in args]
-    varies = any(map(self.is_symbol, values)) and self.at_loop_head()
-    span = self.span(values) if varies else None
-    if span is not None:
-        return span
+    varies = any(map(self.is_symbol, values))
+    course = self.span(values) if varies else None
+    if course is not None:
+        return course
+    varies = varies and self.at_loop_head()
     if varies and self.policy.loop_over(values):
         raise Break("Loop over a size that varies", "a loop whose number of turns differs from call to call is captured turn by turn")
     return range(*map(self.index, values))

@@ -114,7 +114,53 @@ def layers(x, h):
     return states[0] + states[1]
 
 
-ROLLED = [(rows, 1), (numbers, 2), (second_dim, 2), (from_the_second, 2), (pair, 1), (from_zeros, 1), (outputs, 1), (outputs_after_others, 1),
+def zipped(x, h):
+    for a, b in zip(x, x * 2):
+        h = step(a, h) * b
+    return h
+
+
+def numbered(x, h):
+    for t, row in enumerate(x):
+        h = step(row, h) + x[t]
+    return h
+
+
+def numbered_pairs(x, h):
+    y = x + 1
+    for t, (a, b) in enumerate(zip(x, y)):
+        h = step(a, h) + b * y[t]
+    return h
+
+
+def backwards(x, h):
+    for t in reversed(range(len(x))):
+        h = step(x[t], h)
+    return h
+
+
+def counted_down(x, h):
+    found = []
+    for t in range(len(x) - 1, -1, -1):
+        h = step(x[t], h)
+        found.append(h)
+    return torch.stack(found), h * t
+
+
+def reversed_rows(x, h):
+    for row in reversed(x):
+        h = step(row, h)
+    return h
+
+
+def backwards_from_none(x, h):
+    state = None
+    for t in reversed(range(len(x))):
+        state = step(x[t], h if state is None else state)
+    return state
+
+
+ROLLED = [(rows, 1), (zipped, 1), (numbered, 1), (numbered_pairs, 1), (backwards, 2), (counted_down, 2), (reversed_rows, 2), (backwards_from_none, 2), (numbers, 2), (second_dim, 2), (from_the_second, 2), (pair, 1), (from_zeros, 1), (outputs, 1), (outputs_after_others, 1),
           (handed_around, 1), (used_afterwards, 1), (layers, 1)]
 
 
@@ -175,7 +221,31 @@ def shrinking(x, h):
     return h
 
 
-APART = [counted, with_its_number, ended_early, into_a_dict, past_its_end, drawn, in_place, looked_at, from_none]
+def with_numbers(x, h):
+    for row, weight in zip(x, [0.5, 0.25, 2.0, 1.0, 3.0]):
+        h = step(row, h) * weight
+    return h
+
+
+def times_its_number(x, h):
+    for t, row in enumerate(x):
+        h = step(row, h) * (0.1 * t)
+    return h
+
+
+def from_one(x, h):
+    for t, row in enumerate(x, 1):
+        h = step(row, h) + x[t - 1]
+    return h
+
+
+def as_long_as_the_shorter(x, h):
+    for a, b in zip(x, x[:4]):
+        h = step(a, h) * b
+    return h
+
+
+APART = [with_numbers, times_its_number, from_one, as_long_as_the_shorter, counted, with_its_number, ended_early, into_a_dict, past_its_end, drawn, in_place, looked_at, from_none]
 
 
 def values(function, x, h):
