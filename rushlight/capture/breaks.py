@@ -34,7 +34,7 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
     points = point.points
     caught = any(frame.program.handlers[frame.pc] is not None for frame in frames)
 
-    def resume(stack: list, pc: int, error: bool = False) -> str:
+    def resume(stack: list, pc: int, error: bool = False, outcome: bool | None = None) -> str:
         slots: list[str] = []
         labels: list[str] = []
 
@@ -56,7 +56,8 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
             states.append(FrameState(frame.program, frame.globals, frame.function, its_pc, tuple(fast), tuple(kept)))
         busy = take(handled, "handled") if handled is not None else None
         target = points.at(tuple(states), labels, root, busy)
-        return f"Continue({rebuild.text.const(target)}, [{', '.join(slots)}])"
+        asked = "" if outcome is None else f", {rebuild.text.const(test_of(inner, ins, outcome))}"
+        return f"Continue({rebuild.text.const(target)}, [{', '.join(slots)}]{asked})"
 
     lines: list[str] = []
     base = list(inner.stack)
@@ -64,7 +65,7 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
         places = ", ".join(write_place(rebuild, frame) for frame in frames if not is_ours(frame.where[0]))
         text = f"call_standing([{escaped(places)}], {{0}}, {text.removeprefix('{0}(')}" if places else text
     call = text.format(*names)
-    ways = [(resume(stack, pc), test) for stack, pc, test in ways(base)]
+    ways = [(resume(stack, pc, outcome=test is not None if kind == "branch" else None), test) for stack, pc, test in ways(base)]
     run = f"r = {call}"
     if caught:
         # `r` is the exception here: it is delivered at the instruction that raised it.
@@ -92,6 +93,11 @@ def write_place(rebuild: Rebuild, frame: Frame) -> str:
 def escaped(text: str) -> str:
     """As part of what goes through `str.format`."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+def test_of(frame: Frame, ins: Any, outcome: bool) -> tuple:
+    """A test that a jump makes: the jump's place and which way it went."""
+    return frame.program.code, ins.index + (ins.op == "TO_BOOL"), outcome
 
 
 class Result:

@@ -24,24 +24,26 @@ class FrameState:
 
 
 class Continue:
-    """Returned by generated code: go on at `point` with these roots."""
+    """Returned by generated code: go on at `point` with these roots; `asked`: the test that led there (code, instruction, outcome)."""
 
-    __slots__ = ("point", "roots")
+    __slots__ = ("point", "roots", "asked")
 
-    def __init__(self, point: "Point", roots: list):
-        self.point, self.roots = point, roots
+    def __init__(self, point: "Point", roots: list, asked: tuple | None = None):
+        self.point, self.roots, self.asked = point, roots, asked
 
 
 class Point:
     """A place to begin, with what has been translated from there."""
 
-    __slots__ = ("points", "frames", "names", "error", "handled", "entries", "state", "function", "history", "skipped", "failures", "idle",
-                 "hot", "labels", "lengths")
+    __slots__ = ("points", "frames", "names", "error", "handled", "entries", "aside", "guessing", "state", "function", "history", "skipped",
+                 "failures", "idle", "hot", "labels", "lengths")
 
     def __init__(self, points: "Points", frames: tuple, names: list[str], error: int | None = None, handled: int | None = None):
         self.points, self.frames, self.names = points, frames, names
         self.error, self.handled = error, handled
         self.entries: list = []
+        self.aside: list = []  # entries that guess the outcome of tests while `entries` do not, or the other way round
+        self.guessing = False
         self.history: dict = {}
         self.labels: collections.Counter = collections.Counter()  # sizes that went into a text, and how often each came
         self.lengths: collections.Counter = collections.Counter()  # sizes that a long graph would be made for alone, and how often each came
@@ -69,7 +71,8 @@ class Points:
     def __init__(self) -> None:
         self.found: dict[tuple, Point] = {}
         self.graphs: dict[tuple, tuple] = {}  # what is compiled already, see `compile/sharing.py`
-        self.ways: dict[tuple, Any] = {}  # by loop: how it is rolled, see `rolling.py`
+        self.ways: dict[tuple, Any] = {}  # by loop: how it is rolled, see `rolling.py`; by test: that it is no fork, see `forks.py`
+        self.guesses: dict[tuple, bool] = {}  # by test: the outcome that is expected, see `guesses.py`
         self.start: Point | None = None
 
     def at(self, frames: tuple, names: list[str], error: int | None, handled: int | None) -> Point:

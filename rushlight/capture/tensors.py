@@ -20,7 +20,7 @@ from .kinds import find
 from .loading import SCALARS, Pending, is_library
 from .machine import Break
 from .tensor_inputs import TensorInputs
-from .traced import MODES, Traced, assert_true, set_mode
+from .traced import CHECKS, MODES, Traced, assert_true, set_mode
 
 # What shows a tensor's values to Python, or makes a shape from them.
 VALUES = frozenset({
@@ -95,7 +95,7 @@ class Tensors(TensorInputs):
         try:
             outline.enough = self.outlines
             outlined = getattr(function, "_rushlight_fake", function)  # a custom op has a form for this (library.py)
-            result = plain_args[0] if function is assert_true else outlined(*plain_args, **plain_kwargs)
+            result = plain_args[0] if function in CHECKS else outlined(*plain_args, **plain_kwargs)
         except Break:
             raise
         except NotImplementedError as error:

@@ -24,7 +24,7 @@ from .debugger import KIND, STOPS, place_of_stop
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
 from .faults import is_fault
 from .filled import Again
-from .forks import Forks
+from .guesses import Guesses
 from .kinds import find
 from .lines import raise_at, with_lines, without_ours
 from .loading import Fleeting, Pending, Uncapturable
@@ -37,7 +37,7 @@ from .shapes import MATH
 from .sources import LOADERS, Source
 from .symbols import Held
 from .tensors import changes
-from .traced import MODES, present_modes, set_mode
+from .traced import MODES, Diverged, present_modes, set_mode
 from .transforms import TRANSFORMS
 from .values import special_calls
 
@@ -55,7 +55,7 @@ class Trail:
         self.error, self.op, self.lines = error, op, []
 
 
-class Tracer(Forks):
+class Tracer(Guesses):
     """The machine that captures."""
 
     special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS, **REFLECTION}
@@ -395,7 +395,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     call: list[str] = []
     module = None
     scope = {**text.constants, **LOADERS, "set_mode": set_mode, "Failed": Failed, "Continue": Continue, "raise_at": raise_at,
-             **MATH, "restore": restore, "STARTED": tracer.started}
+             **MATH, "restore": restore, "STARTED": tracer.started, "Diverged": Diverged, **policy.marks}
     # Where nobody gets what the ops of a raising piece give, PyTorch has no graph either, but for errors raised while others are handled.
     needless = raised is not None and raised.__context__ is None and not rebuild.outputs and not any(node.is_impure() for node in tracer.graph.nodes if node.op.startswith("call"))
     if (tracer.recorded_ops or rebuild.outputs) and not needless:
@@ -409,6 +409,8 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
         scope["graph"] = policy.compile_graph(module, examples, tracer)
         call = ["try:", f" o = graph({', '.join(inputs)})", "except Exception as error:",
                 " restore(STARTED)", " return Failed(error)"]
+        if tracer.guessed:
+            call = ["before_graph = mark()", *call[:-1], " if type(error) is Diverged: back_to(before_graph)", call[-1]]
     else:
         for name in MODES:  # the graph is dropped, and with it what it would have set
             if ended[name] != tracer.started[name]:

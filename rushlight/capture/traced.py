@@ -63,5 +63,19 @@ def assert_true(condition: Tensor, value: Tensor | None = None, words: str = "")
     return condition
 
 
+class Diverged(Exception):
+    """A test of a compiled program went another way than it was made for, see `guesses.py`. Nothing was done."""
+
+
+def expected(condition: Tensor, way: bool) -> Tensor:
+    """A test on a tensor that the graph was made for one outcome of, checked when it runs."""
+    if bool(condition) is not way:
+        raise Diverged
+    return condition
+
+
+CHECKS = (assert_true, expected)  # nodes that give what they were given
+
+
 def present_modes() -> dict:
     return {name: variable.get() for name, variable in MODES.items()}

@@ -19,14 +19,17 @@ from ..capture.points import Continue, FrameState, Point, Points
 from ..capture.rebuild import NATIVE
 from ..capture.sources import find_value
 from ..capture.trace import Failed, Raised, Tracer, capture
+from ..capture.traced import Diverged
 from ..capture.training import TRAINING
 from ..core.collector import LooksSeldom
 from ..core.modes import slow
 from ..ops import overriding
 from .alone import run_alone
 from .config import config, counters
+from .habit import CHANGES, Habit, turn
 from .hot import Hot
 from .logs import LOGS, log
+from .native import PLACED
 from .policy import Early, Policy, TorchDynamoException, Unsupported, sizes_now
 from .trial import Trial
 
@@ -104,6 +107,7 @@ class Compiled:
         self.made = 0  # translations begun
         self.plainly: list[tuple] = []  # what ran as ordinary Python: where, and why
         self.trial: Trial | None = None
+        self.habit = Habit()
         self.never: str | None = decode(self.function.__code__).unsupported
         if self.function.__code__.co_flags & 0x20:
             self.never = "generator function"
@@ -165,6 +169,9 @@ class Compiled:
         """What to do with a result that is none."""
         if type(result) is Continue:
             return self.go_on(result)
+        if type(result.error) is Diverged:
+            result = self.diverged(self.start, self.binder(*args, **kwargs))
+            return self.function(*args, **kwargs) if result is NATIVELY else self.go_on(result) if type(result) is Continue else result
         if entry.mutates:
             raise_in_graph(result.error, entry.module)
         found = self.function(*args, **kwargs)
@@ -228,12 +235,45 @@ class Compiled:
             log.warning("%s runs as ordinary Python from now on: %s", self.function.__qualname__, reason)
 
     def follow(self, result: Any) -> Any:
+        path: list[tuple] = []
+        point = self.start
         while type(result) is Continue:
+            path.append((point, result.asked))
             point, roots = result.point, result.roots
             result = self.step(point, roots)
             if result is NATIVELY:
                 return self.run_natively(point, roots)
+        if self.habit.note(path) and self.trial is None and not self.fullgraph and any(self.backend is one for one in PLACED):
+            self.guess()
         return result
+
+    # -- guesses -----------------------------------------------------------------------------------------------------
+
+    def guess(self) -> None:
+        """From the next call on expect of the tests what they gave for some time now."""
+        habit, guesses = self.habit, self.points.guesses
+        found = habit.guesses()
+        if found is None:
+            return
+        with LOCK:
+            new = any(guesses.get(key) is not way for key, way in found.items())
+            habit.changes += new
+            if habit.changes > CHANGES:
+                return
+            guesses.update(found)
+            for point in {point for point, asked in habit.path if asked is not None}:
+                turn(point, True)
+                if new:
+                    point.entries = []
+            self.hot.reset()
+
+    def diverged(self, point: Point, roots: list) -> Any:
+        """A guess was wrong: this call runs in pieces, and so do the next ones."""
+        with LOCK:
+            turn(point, False)
+            self.habit.missed()
+            self.hot.reset()
+        return self.step(point, roots)
 
     def step(self, point: Point, roots: list) -> Any:
         for entry in point.entries:
@@ -244,6 +284,8 @@ class Compiled:
     def execute(self, entry: Any, point: Point, roots: list) -> Any:
         result = entry.run(*roots)
         if type(result) is Failed:
+            if type(result.error) is Diverged:
+                return self.diverged(point, roots)
             if entry.mutates:
                 raise_in_graph(result.error, entry.module)
             return NATIVELY

@@ -305,7 +305,8 @@ class Writer:
         facts.threads()
         if direct.ledger is not None:
             self.follow(direct.ledger, [self.place(recipe.inputs[source] if type(source) is int else source, None, True)[1] for source in direct.written])
-        taken = self.gradients(direct, layout.outputs) if take_over and direct.cut is None else {}
+        # A check that fails leaves the gradients of the call before as they are.
+        taken = self.gradients(direct, layout.outputs) if take_over and direct.cut is None and not program.checks else {}
         aside = [recipe.inputs[at] for at in direct.cut.given] if direct.cut is not None else []
         for source in aside:
             if source not in facts.varying:

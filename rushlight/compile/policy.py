@@ -7,16 +7,20 @@ import linecache
 import sys
 from typing import Any
 
+from ..autograd.function import Function
+from ..capture.filled import NEVER, Again
 from ..capture.loading import Fleeting, Pending, Uncapturable, is_library
 from ..capture.machine import Break, BreakReport
 from ..capture.sources import find_value
 from ..core.generator import default_generator
+from ..kernels.step import is_step
 from ..tensor import Parameter, Tensor
 from .config import config, counters
 from .logs import LOGS, log
 from .native import PLACED
 from .sharing import graph_key
 
+APPLY = Function.__dict__["apply"].__func__
 UNROLLED = 128  # nodes of a graph from which compiling one for each length of a loop costs more than it gives
 
 
@@ -200,6 +204,8 @@ class Policy:
             if not self.point.lengths:  # from now on a length is looked at when it comes back, see `Compiled.translate`
                 self.point.lengths[sizes_now(self.point, tracer.seen_values)] = 1
                 raise Fleeting("its loops are as long as a size that varies")
+        if tracer.guessed and (not is_step(module.graph) or calls_users(module)):
+            self.refuse_guess(tracer)
         self.mark_open(tracer)
         if self.marked:
             tracer.all_symbols()
@@ -231,6 +237,8 @@ class Policy:
             raise BackendCompilerFailed(owner.backend, error) from error
         if self.violation is not None:
             raise ConstraintViolationError(self.violation)
+        if tracer.guessed and getattr(getattr(compiled, "lowered", None), "native", None) is None:
+            self.refuse_guess(tracer)  # it runs by its ops: the pieces may do better
         if key is not None:
             shared[key] = compiled, module  # the module keeps alive what the key names by identity
         return compiled
@@ -245,7 +253,19 @@ class Policy:
                 symbols = {dim: tracer.symbols.get(tracer.sources.step("shape", source, dim)) for dim in dims}
                 item.node.meta["open_dims"] = frozenset(dim for dim, symbol in symbols.items() if symbol is None or not symbol.fixed)
 
+    def guess(self, key: tuple) -> bool | None:
+        """The outcome to expect of a test."""
+        return self.owner.points.guesses.get(key) if self.point.guessing else None
+
+    def refuse_guess(self, tracer: Any) -> None:
+        """Translate again with a break at the last test whose outcome was guessed."""
+        key = tracer.guessed[-1]
+        self.owner.points.guesses.pop(key, None)
+        raise Again(key, NEVER)
+
     # -- randomness --------------------------------------------------------------------------------------------------
+
+    marks = {"mark": default_generator.mark, "back_to": default_generator.back_to}
 
     def save_random(self) -> Any:
         return default_generator.remember()
@@ -302,6 +322,11 @@ class Policy:
         if "breaks" in LOGS:
             log.warning("%s", explain_break(signal))
         return False
+
+
+def calls_users(module: Any) -> bool:
+    """Whether a graph calls functions of the user's own, which must not run where the program as written does not come to them."""
+    return any(node.target is APPLY or node.op.startswith("call") and not is_library(node.target) for node in module.graph.nodes)
 
 
 def sizes_now(point: Any, values: dict, roots: list | None = None) -> tuple:

@@ -120,6 +120,7 @@ class ExportPolicy:
     varying: dict = {}
     ways = None  # loops are not rolled: no archive holds such a node
     forks = False  # as PyTorch's, which asks for `torch.cond`
+    marks: dict = {}
 
     def __init__(self, sizes: Sizes, leaves: list):
         self.sizes = sizes

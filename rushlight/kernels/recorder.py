@@ -214,8 +214,8 @@ class Recorder:
                 return dropped
         if name in DRAWN:
             return self.drawn(node)
-        if name == "assert_true":
-            return self.asserted(args[0])
+        if name == "assert_true" or name == "expected":
+            return self.asserted(args[0], name == "assert_true" or args[1])
         if node.target is operator.getitem and type(args[0]) in (tuple, list):
             return args[0][args[1]]
         if node.target is getattr and args[1:] == ("data",):
@@ -279,9 +279,11 @@ class Recorder:
             copy.array = self.make.intern(Point, f"cast_{input.array.dtype}", (input.array,), input.shape, input.array.dtype)
         return copy
 
-    def asserted(self, condition: Symbol) -> Symbol:
+    def asserted(self, condition: Symbol, way: bool) -> Symbol:
         """A check is an index out of range where it does not hold: the graph's ops then say so in their words."""
-        fails = self.make.point("logical_not", RULES["all"](self.make, self.make.cast(condition.array, "bool")), dtype="bool")
+        fails = RULES["all"](self.make, self.make.cast(condition.array, "bool"))
+        if way:
+            fails = self.make.point("logical_not", fails, dtype="bool")
         self.checks.append(self.make.raw("checked", [self.make.cast(fails, "int64"), self.make.number(1, "int64")], "int64"))
         return condition
 

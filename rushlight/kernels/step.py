@@ -283,7 +283,7 @@ def runner(module: Any, native: Any, where: list, chosen: list[int], copies: lis
 
     run.native, run.module, run.draws, run.direct = native, module, bool(noises), None
     plain = all(what == "output" for what, *_ in picks) and (kind in (tuple, list) or len(picks) == 1)
-    if plain and not noises and not copies and not native.checks:
+    if plain and not noises and not copies:
         sources = [value if i < 0 else i for i, value in where]
         run.direct = Direct(native, [sources[i] for i in chosen], [symbols[i] for i in chosen], [pick[1:] for pick in picks],
                             [sources[i] for i in written], Ledger(), False)
