@@ -74,7 +74,7 @@ def script_records(m: Any) -> list[tuple]:
         about = {"kind": "script function", "number": number, "functions": translator.functions}
     else:
         tree = describe(m, "", translator, tensors)
-        about = {"kind": "script module", "module": tree, "functions": translator.functions}
+        about = {"kind": "script module", "module": tree, "functions": translator.finish()}
     weights = io.BytesIO()
     write_safetensors({name: tensor.detach() for name, tensor in tensors.items()}, weights, "jit.save")
     return [(SCRIPT, json.dumps(about, separators=(",", ":"), allow_nan=False).encode()), (archive.WEIGHTS, weights.getbuffer())]
@@ -107,9 +107,9 @@ def describe(module: Module, prefix: str, translator: Translator, tensors: dict)
         wanted = methods_of(kind)
         for name in wanted:
             mark = getattr(getattr(kind, name), "_rushlight_jit", None)
-            if mark in ("ignore", "unused"):
-                continue
-            tree["methods"][name] = translator.function(getattr(kind, name), kind)
+            number = None if mark == "ignore" else translator.method(name, kind, needed=name == "forward" or mark == "export")
+            if number is not None:
+                tree["methods"][name] = number
     for name, child in module._modules.items():
         tree["children"][name] = None if child is None else describe(child, f"{prefix}{name}.", translator, tensors)
     return tree

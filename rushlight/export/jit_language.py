@@ -38,6 +38,9 @@ FACTS = frozenset("shape dtype device ndim requires_grad is_leaf grad T mT H mH 
 VALUES = frozenset(("item", "tolist"))
 
 
+DROPPED = "This Python function is annotated to be ignored and cannot be run"
+IGNORED = ("Could not export Python function call '{}'. Remove calls to Python functions before export. Did you forget to add @script or @script_method "
+           "annotation? If this is a nn.ModuleList, add it to __constants__")
 YES, NO = {"_": "Value", "value": True}, {"_": "Value", "value": False}
 
 
@@ -54,12 +57,16 @@ class Translator:
     def __init__(self) -> None:
         self.functions: list[dict | None] = []
         self.numbers: dict[Any, int] = {}
+        self.left_out: dict[str, Exception] = {}  # methods that scripts have no place for, by name, and why
         self.adopted: dict[int, int] = {}  # the identity of a loaded script's functions -> the number of the first of them here
 
     def function(self, function: Any, owner: type | None = None) -> int:
         """The number of a function; `owner`: the class of a method."""
         function = getattr(function, "_rushlight_original", function)
         function = getattr(function, "__func__", function)
+        mark = getattr(function, "_rushlight_jit", None)
+        if mark == "ignore":
+            raise RuntimeError(IGNORED.format(function.__name__))
         if function in self.numbers:
             return self.numbers[function]
         known = getattr(function, "_rushlight_tree", None)
@@ -67,6 +74,11 @@ class Translator:
             return self.adopt(*known)
         number = self.numbers[function] = len(self.functions)
         self.functions.append(None)
+        if mark == "unused":
+            names = list(inspect.signature(function).parameters)
+            call = {"_": "Call", "func": {"_": "Error", "name": "RuntimeError"}, "args": [{"_": "Value", "value": encode(DROPPED)}], "keywords": []}
+            self.functions[number] = {"name": function.__name__, "names": names, "types": {}, "defaults": {}, "body": [{"_": "Raise", "exc": call, "cause": None}]}
+            return number
         try:
             source = textwrap.dedent(inspect.getsource(function))
             tree = ast.parse(source).body[0]
@@ -85,6 +97,25 @@ class Translator:
                                   "body": scope.tree(tree.body)}
         return number
 
+    def method(self, name: str, owner: type, needed: bool) -> int | None:
+        """The number of a method; None for one that cannot be translated and is not `needed`: `finish` refuses it if something calls it."""
+        before = list(self.functions), dict(self.numbers), dict(self.adopted)
+        try:
+            return self.function(getattr(owner, name), owner)
+        except RuntimeError as problem:
+            if needed:
+                raise
+            self.functions, self.numbers, self.adopted = before
+            self.left_out[name] = problem
+            return None
+
+    def finish(self) -> list[dict]:
+        """All functions, once every module was translated."""
+        called = attributes_of(self.functions)
+        for name, problem in self.left_out.items():
+            if name in called:
+                raise problem
+        return self.functions  # type: ignore[return-value]
 
     def adopt(self, functions: list[dict], number: int) -> int:
         """The number here of a function that was loaded with others."""
@@ -93,6 +124,16 @@ class Translator:
             base = self.adopted[id(functions)] = len(self.functions)
             self.functions += [renumbered(function, base) for function in functions]
         return base + number
+
+
+def attributes_of(node: Any) -> set[str]:
+    """The names of the attributes that trees read."""
+    if isinstance(node, list):
+        return set().union(*map(attributes_of, node))
+    if isinstance(node, dict):
+        found = attributes_of(list(node.values()))
+        return found | {node["attr"]} if node.get("_") == "Attribute" else found
+    return set()
 
 
 def renumbered(node: Any, base: int) -> Any:
@@ -157,8 +198,7 @@ class Scope:
                 return NO if operand == YES else YES
         if kind == "Attribute" and self.owner is not None and isinstance(node.value, ast.Name) and node.value.id == self.first and getattr(
                 getattr(self.owner, node.attr, None), "_rushlight_jit", None) == "ignore":
-            raise RuntimeError(self.refuse(node, f"Could not export Python function call '{node.attr}'. Remove calls to Python functions before export. Did you forget to "
-                                    "add @script or @script_method annotation? If this is a nn.ModuleList, add it to __constants__"))
+            raise RuntimeError(self.refuse(node, IGNORED.format(node.attr)))
         if kind in ("Name", "Attribute") and isinstance(node.ctx, ast.Load):
             found, value = self.outer(node)
             if found:

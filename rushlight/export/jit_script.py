@@ -10,6 +10,7 @@ import copy
 import functools
 import inspect
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,7 +18,7 @@ from weakref import WeakKeyDictionary
 from ..compile import compile
 from ..nn.module import Module
 from .jit_check import check
-from .jit_language import NotSupportedError, Translator
+from .jit_language import DROPPED, NotSupportedError, Translator
 from .jit_module import ScriptFunction, ScriptModule, TracedModule, deprecated, scripting
 from .jit_python import graph_text, text_of
 from .jit_types import Signature, fits, signature_of, text_of_type
@@ -40,7 +41,7 @@ def failed(error: Exception) -> Exception:
             lines.append(f'  File "{code.co_filename}", line {trace.tb_lineno}, in {code.co_name}')
         trace = trace.tb_next
     text = "\n".join(["The following operation failed in the TorchScript interpreter.", "Traceback of TorchScript (most recent call last):", *lines,
-                      f"builtins.{kind.__name__}: {error}"])
+                      f"{'RuntimeError' if kind is Dropped else f'builtins.{kind.__name__}'}: {error}"])
     return made(text)
 
 
@@ -130,7 +131,7 @@ def as_script(run: Callable, signature: Signature | None, args: tuple, kwargs: d
     try:
         return run(*args, **kwargs)
     except Exception as error:
-        if before or not raised_by_user(error):
+        if before or not (isinstance(error, Dropped) or raised_by_user(error)):
             raise
         raise failed(error) from error
     finally:
@@ -267,7 +268,7 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
             raise RuntimeError(f"Type '{obj}' cannot be compiled since it inherits from nn.Module, pass an instance instead")
         return obj  # a class used by scripts stays the class it is
     if inspect.isfunction(obj) or inspect.ismethod(obj):
-        code = obj.__code__
+        code = inspect.unwrap(obj).__code__
         if obj.__name__ == "<lambda>":
             raise RuntimeError(f"Expected a single top-level function: {code.co_filename}:{code.co_firstlineno}")
         if code.co_flags & 0x0C:
@@ -287,17 +288,44 @@ def export(fn: Callable) -> Callable:
 
 
 def ignore(drop: Any = False, **options: Any) -> Any:
-    """Mark a function that stays Python: it runs, but cannot be saved."""
+    """Mark a function that stays Python: scripts call it, but cannot be saved. With `drop=True` as `unused`, which is the way to say it."""
     if callable(drop):
         drop._rushlight_jit = "ignore"
         return drop
-    return lambda fn: ignore(fn)
+    if not isinstance(drop, bool):
+        raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")
+    for said, name in ((options.get("drop_on_export"), "drop_on_export=True"), (drop, "True")):
+        if said:
+            warnings.warn(f"ignore({name}) has been deprecated. TorchScript will now drop the function call on compilation. Use torch.jit.unused now.",
+                          FutureWarning, stacklevel=2)
+            return unused
+    return ignore
 
 
-def unused(fn: Callable) -> Callable:
-    """Mark a function that scripts do not call."""
+class Dropped(RuntimeError):
+    """A script called what it was told to leave out."""
+
+
+def unused(fn: Any) -> Any:
+    """Mark a function, method or property that scripts leave out: a call of it in a script raises; elsewhere it runs.
+
+    >>> import rushlight as torch
+    >>> @torch.jit.unused
+    ... def debug(x):
+    ...     return x + 1
+    >>> debug(1)
+    2
+    """
+    if isinstance(fn, property):
+        return property(*(part and unused(part) for part in (fn.fget, fn.fset, fn.fdel)), doc=fn.__doc__)
     fn._rushlight_jit = "unused"
-    return fn
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if is_scripting():
+            raise Dropped(DROPPED)
+        return fn(*args, **kwargs)
+    return call
 
 
 def is_instance(obj: Any, target_type: Any) -> bool:

@@ -5,7 +5,9 @@ What does not hold is an error with the fix to paste in, or, for AUTO, fixes the
 unproved program refuses inputs but never computes wrong.  Read `prove` first.
 """
 
+import itertools
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from .program import call
 from .targets import DERIVATIVES
 
 LARGEST = 1 << 24  # elements of an input that is tried
+MOST_TOGETHER = 6  # equal sizes of which every combination is tried
 
 
 def prove(builder: Any, module: Any) -> list:
@@ -201,11 +204,12 @@ def run_at_other_sizes(builder: Any, module: Any, problems: list, fixes: dict) -
     failing = [root for root in roots if not works(builder, module, [root])]
     while failing:
         root = failing.pop()
-        for other in list(roots):
-            if other is not root and root.uses and other.uses and works(builder, module, [root, other]):
-                unequal(*sorted((root, other), key=roots.index), problems, fixes)
-                if other in failing:
-                    failing.remove(other)
+        for others in companions(root, roots, failing):
+            if works(builder, module, [root, *others]):
+                lead, *rest = sorted((root, *others), key=roots.index)
+                for other in rest:
+                    unequal(getattr(lead, "joined", lead), other, problems, fixes)
+                failing = [one for one in failing if one not in others]
                 break
         else:
             if root.uses and not works(builder, module, [root]):
@@ -213,6 +217,17 @@ def run_at_other_sizes(builder: Any, module: Any, problems: list, fixes: dict) -
     for root in roots:
         if root.kind == "DIM" and root.uses and root not in fixes and len(roots) == 1:
             part_of_range(builder, module, root, problems, fixes)
+
+
+def companions(root: Root, roots: list, failing: list) -> Iterator[tuple]:
+    """The sizes that may have to change together with one: another, then several that are equal to it and do not work alone either."""
+    others = [other for other in roots if other is not root and root.uses and other.uses]
+    yield from ((other,) for other in others)
+    equal = [other for other in others if other in failing and other.hint == root.hint]
+    for count in range(len(equal), 1, -1) if len(equal) <= MOST_TOGETHER else ():
+        yield from itertools.combinations(equal, count)
+    if len(equal) > MOST_TOGETHER:
+        yield tuple(equal)
 
 
 def part_of_range(builder: Any, module: Any, root: Root, problems: list, fixes: dict) -> None:

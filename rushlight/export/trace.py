@@ -29,6 +29,7 @@ from ..capture.traced import Traced, assert_true, present_modes
 from ..compile import compiler
 from ..compile.policy import explain_break, source_line
 from ..core import modes
+from ..core.dtypes import float64, int64
 from ..core.generator import default_generator
 from ..core.pytree import REGISTERED, children_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..func.control import cond
@@ -323,13 +324,18 @@ class ExportTracer(Unknown):
 
     # -- what depends on values --------------------------------------------------------------------------------------
 
+    def tensor_number(self, value: Any, kind: type | None) -> Any:
+        """`item()`, `int()` or `float()` of a tensor: a number that each run finds."""
+        if value.stand_in.numel() != 1 or kind is int and not value.stand_in.isfinite().item():
+            return (kind or Tensor.item)(value.stand_in)  # raises
+        alone = self.call_op(Tensor.reshape, (self.call_op(Tensor.detach, (value,), {}), ()), {})
+        return self.number(alone if kind is None else self.call_op(Tensor.to, (alone, int64 if kind is int else float64), {}))
+
     def call_op(self, function: Any, args: tuple, kwargs: dict) -> Any:
         name = public_name(function)
         first = self.value(args[0]) if args else None
         if name == "item" and type(first) is Traced:
-            if first.stand_in.numel() != 1:
-                return first.stand_in.item()  # raises
-            return self.number(self.call_op(Tensor.reshape, (self.call_op(Tensor.detach, (first,), {}), ()), {}))
+            return self.tensor_number(first, None)
         if name in ("size", "numel", "nelement", "__len__") and type(first) is Traced and first.node in self.unknown:
             return self.unknown_fact(name, first, self.value(args[1] if len(args) > 1 else kwargs.get("dim")))
         if isinstance(function, FunctionType) and (str(function.__module__).startswith("rushlight.ops.") and name_of(function) is None or any(

@@ -411,3 +411,21 @@ def test_derivatives_within_forward(functional):
         for size in (1, 3, 7):
             place = torch.randn(size, 2)
             assert torch.allclose(loaded(place), model(place), atol=1e-6)
+
+
+def test_numbers_of_a_tensor():
+    """`float()` and `int()` of a tensor are numbers that each run finds, as `item()` is."""
+    class Numbers(nn.Module):
+        def forward(self, x, n, y):
+            return x * (1.0 / float(n)), x[:int(y)], x * int(n)
+
+    program = export(Numbers(), (torch.ones(4), torch.tensor(2), torch.tensor([1.5])))
+    first, second, third = program(torch.ones(4), torch.tensor(4), torch.tensor([3.9]))
+    assert first.tolist() == [0.25] * 4 and second.tolist() == [1.0] * 3 and third.tolist() == [4.0] * 4
+    norm = nn.BatchNorm1d(2, momentum=None)
+    program = export(copy.deepcopy(norm), (torch.randn(3, 2),))
+    for _ in range(3):
+        x = torch.randn(3, 2)
+        assert torch.allclose(program(x), norm(x), atol=1e-6)
+    for name, value in norm.state_dict().items():
+        assert torch.allclose(program.state_dict[name], value)

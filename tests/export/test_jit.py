@@ -513,6 +513,83 @@ def test_marked_methods():
         jit.script(nn.Linear)
 
 
+class LeavesOut(nn.Module):
+    @jit.unused
+    def memory_efficient(self, x):
+        return [lambda: x, x + 10][1]
+
+    @jit.unused
+    @property
+    def size(self):
+        return object()
+
+    def plot(self, x):
+        try:
+            return x
+        finally:
+            pass
+
+    def raw(self, x):
+        return x + len(b"ab")
+
+    def forward(self, x, sparing: bool = False):
+        if sparing:
+            return self.memory_efficient(x)
+        return x * 2
+
+
+@jit.unused
+def debug(x):
+    return x + 1
+
+
+def calls_debug(x):
+    return debug(x) * 2
+
+
+def test_unused():
+    """What is marked raises where a script calls it, also in the compiled and the loaded script; elsewhere it runs."""
+    for made in (jit.script(LeavesOut()), reloaded(jit.script(LeavesOut())), jit.freeze(jit.script(LeavesOut().eval()))):
+        for _ in range(3):
+            assert made(torch.ones(1)).item() == 2.0
+            with pytest.raises(RuntimeError, match="This Python function is annotated to be ignored and cannot be run"):
+                made(torch.ones(1), True)
+    assert LeavesOut()(torch.ones(1), True).item() == jit.script(LeavesOut()).memory_efficient(torch.ones(1)).item() == 11.0
+    assert jit.trace(calls_debug, (torch.ones(1),))(torch.ones(1)).item() == calls_debug(torch.ones(1)).item() == 4.0
+    for scripted in (jit.script(calls_debug), jit.script(debug)):
+        with pytest.raises(jit.Error, match="annotated to be ignored"):
+            scripted(torch.ones(1))
+    with pytest.warns(FutureWarning, match=r"ignore\(True\) has been deprecated"):
+        assert jit.ignore(drop=True)(helper)._rushlight_jit == "unused"
+    with pytest.raises(RuntimeError, match="Argument to @torch.jit.ignore must be a bool or a function but got 3"):
+        jit.ignore(drop=3)
+
+
+def test_ignored_function_is_not_saved():
+    @jit.ignore
+    def python(x):
+        return x + 1
+
+    def calls(x):
+        return python(x)
+
+    made = jit.script(calls)
+    assert made(torch.ones(1)).item() == 2.0
+    with pytest.raises(RuntimeError, match="Could not export Python function call 'python'"):
+        jit.save(made, io.BytesIO())
+
+
+def test_untranslatable_method():
+    """It is left out of the file if nothing calls it, and refused if something does."""
+    class Calls(LeavesOut):
+        def forward(self, x):
+            return self.raw(x)
+
+    assert reloaded(jit.script(LeavesOut()))(torch.ones(1)).item() == 2.0
+    with pytest.raises(RuntimeError, match="a constant of type bytes"):
+        jit.save(jit.script(Calls()), io.BytesIO())
+
+
 def test_as_they_were_written():
     made = jit.script(helper)
     with jit.optimized_execution(False):

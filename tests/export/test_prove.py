@@ -112,3 +112,18 @@ def test_bad_declarations():
     assert "must always be equal" in refused(lambda self, x, y: x, torch.ones(2), torch.ones(3), dynamic_shapes={"x": {0: b}, "y": {0: b}})
     assert "2 not in range [4, int_oo]" in refused(lambda self, x: x, torch.ones(2), dynamic_shapes={"x": {0: Dim("k", min=4)}})
     assert "non-tensor type" in refused(lambda self, x, n: x, torch.ones(2), 3, dynamic_shapes={"x": None, "n": {0: b}})
+
+
+def test_sizes_that_must_be_equal_three_at_once():
+    """No one of them and no pair can change alone; a size of the same number that the code fixes stays out of it."""
+    def forward(self, x, y, z, w):
+        return x + y * z, w @ torch.ones(5, 2)
+    given = *(torch.ones(5, 3) for _ in range(3)), torch.ones(5)
+    program = export(module_of(forward), given, dynamic_shapes=[{0: Dim.AUTO, 1: Dim.AUTO}] * 3 + [{0: Dim.AUTO}])
+    assert len(program.range_constraints) == 2
+    other = torch.ones(7, 4)
+    assert program(other, other, other, torch.ones(5))[0].shape == (7, 4)
+    with pytest.raises(AssertionError, match=r"Guard failed: z.size\(\)\[0\] == x.size\(\)\[0\]"):
+        program(other, other, torch.ones(6, 4), torch.ones(5))
+    text = refused(forward, *given, dynamic_shapes=[*({0: dim} for dim in dims("b", "c", "d")), None])
+    assert text.startswith("Constraints violated (c, d)!") and text.endswith("Suggested fixes:\n  c = b\n  d = b")
