@@ -277,10 +277,23 @@ class Shapes(Tensors):
         return [symbol for symbol in self.symbols.values() if not symbol.fixed and not symbol.soft and type(symbol.hint) is int]
 
     def size_expression(self, value: Traced, dim: int, size: int) -> Any:
-        """The size as a polynomial of the symbols, found from running the graph at other sizes; else it is fixed."""
+        """The size as a polynomial of the symbols, found from running the graph at other sizes; else what it depends on is fixed."""
         symbols = self.all_symbols()
+        while True:
+            expression = self.polynomial(value, dim, size, symbols)
+            if expression is not None:
+                return expression
+            stuck = self.stuck(value, symbols)
+            for symbol in stuck:
+                symbol.concrete()
+            symbols = [symbol for symbol in symbols if not symbol.fixed]
+            if not symbols:
+                return size
+
+    def polynomial(self, value: Traced, dim: int, size: int, symbols: list[Symbol]) -> Any:
+        """The size over the symbols; None if no polynomial fits, or too few other sizes run to tell."""
         for grouped in (False, True):
-            leads = list({symbol.hint: symbol for symbol in reversed(symbols)}.values()) if grouped else symbols
+            leads = list({symbol.hint if grouped else symbol.expression: symbol for symbol in reversed(symbols)}.values())
             points = []
             for assignment, env in self.vary(symbols, grouped):
                 result = self.evaluate(value.node, env, assignment)
@@ -301,30 +314,37 @@ class Shapes(Tensors):
                     if lead is not symbol:
                         self.relate("eq", lead, symbol)
                         symbol.expression = lead.expression
-            break
-        else:
-            for symbol in symbols:
-                symbol.concrete()
-            return size
-        expression: Any = factors[0]
-        for factor, term in zip(factors[1:], terms):
-            if factor:
-                product = math.prod(term[1:], start=term[0])
-                product = product if factor == 1 else product * factor
-                expression = product if type(expression) is int and expression == 0 else expression + product
-        return expression
+            expression: Any = factors[0]
+            for factor, term in zip(factors[1:], terms):
+                if factor:
+                    product = math.prod(term[1:], start=term[0])
+                    product = product if factor == 1 else product * factor
+                    expression = product if type(expression) is int and expression == 0 else expression + product
+            return expression
+        return None
+
+    def stuck(self, value: Traced, symbols: list[Symbol]) -> list[Symbol]:
+        """The symbols that have their present value wherever the graph runs; all of them if there are none or no more is known."""
+        moved = {source for grouped in (False, True) for assignment, env in self.vary(symbols, grouped)
+                 if self.evaluate(value.node, env, assignment) is not None
+                 for source in assignment if assignment[source] != self.symbols[source].hint}
+        still = [symbol for symbol in symbols if symbol.expression[1] not in moved]
+        return still or symbols
 
     def vary(self, symbols: list[Symbol], grouped: bool) -> list[tuple[dict, dict]]:
         """The assignments to try, by the symbols' sources, each with the values of the nodes computed so far.
 
-        Grouped: sizes that are equal now stay equal.
+        Sizes that were found to be one stay equal; grouped: all that are equal now.
         """
-        key = (tuple(map(id, symbols)), grouped)
+        key = (tuple((id(symbol), id(symbol.expression[1])) for symbol in symbols), grouped)
         found = self.variations.get(key)
         if found is None:
-            hints = {symbol.expression[1]: symbol.hint for symbol in symbols}
-            groups = list({hint: [one for one in hints if hints[one] == hint] for hint in hints.values()}.values()) if grouped else [
-                [one] for one in hints]
+            own = {source: symbol for source, symbol in self.symbols.items() if any(symbol is one for one in symbols)}
+            hints = {source: symbol.hint for source, symbol in own.items()}
+            together: dict[Any, list] = {}
+            for source, symbol in own.items():
+                together.setdefault(symbol.hint if grouped else symbol.expression[1], []).append(source)
+            groups = list(together.values())
             count = range(len(groups))
             moves: list[dict] = [{}]
             moves += [{at: by} for at in count for by in (1, 2, -1)]

@@ -127,3 +127,25 @@ def test_sizes_that_must_be_equal_three_at_once():
         program(other, other, torch.ones(6, 4), torch.ones(5))
     text = refused(forward, *given, dynamic_shapes=[*({0: dim} for dim in dims("b", "c", "d")), None])
     assert text.startswith("Constraints violated (c, d)!") and text.endswith("Suggested fixes:\n  c = b\n  d = b")
+
+
+def test_sizes_beside_one_that_the_code_fixes():
+    """All sizes may be free, the features cannot: length and batch stay free, though they are the same number in the example."""
+    free = [{0: Dim.AUTO, 1: Dim.AUTO}] * 3
+    attention = nn.MultiheadAttention(3, 3).eval()
+    program = export(attention, (torch.randn(3, 3),) * 3, dynamic_shapes=free)
+    query, key = torch.randn(5, 3), torch.randn(7, 3)
+    assert torch.allclose(program(query, key, key)[0], attention(query, key, key)[0], atol=1e-6)
+    with pytest.raises(AssertionError, match=r"Guard failed: query.size\(\)\[1\] == 3"):
+        program(torch.ones(5, 4), key, key)
+
+
+def test_free_sizes_with_masks():
+    """Sizes that were found to be one move together when sizes of later tensors are found."""
+    layer = nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0).eval()
+    masks = {"tgt_key_padding_mask": torch.zeros(3, dtype=torch.bool), "memory_key_padding_mask": torch.zeros(3, dtype=torch.bool)}
+    free = {name: {0: Dim.AUTO} for name in masks} | {"tgt": {0: Dim.AUTO, 1: Dim.AUTO}, "memory": {0: Dim.AUTO, 1: Dim.AUTO}}
+    program = export(layer, (torch.randn(3, 4), torch.randn(3, 4)), masks, dynamic_shapes=free)
+    longer = {name: torch.tensor([False] * 4 + [True]) for name in masks}
+    given = torch.randn(5, 4), torch.randn(5, 4)
+    assert torch.allclose(program(*given, **longer), layer(*given, **longer), atol=1e-6)
