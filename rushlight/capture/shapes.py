@@ -17,6 +17,7 @@ import numpy as np
 from ..core import modes
 from ..core.size import Size
 from ..graph import map_nodes
+from ..ops.patches import unfold
 from ..tensor import Tensor, wrap
 from .counted import sizes_that_count
 from .faults import runs_natively
@@ -470,7 +471,7 @@ class Shapes(Tensors):
             if name in VARIABLE_RESULTS or name in FACTS:  # how many results there are, or which size is asked for
                 args = tuple(map(self.plain_number, args))
                 kwargs = {key: self.plain_number(item) for key, item in kwargs.items()}
-            if name in VARIABLE_RESULTS or name in ("unfold", "as_strided") or (
+            if name in VARIABLE_RESULTS or name in ("unfold", "as_strided") and function is not unfold or (
                     name in ("stride", "is_contiguous") and not self.keeps_layout(self.value(args[0]), name)):
                 for arg in args[:1]:
                     for item in arg if isinstance(arg, (list, tuple)) else (arg,):

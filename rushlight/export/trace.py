@@ -9,6 +9,7 @@ import inspect
 import math
 import operator
 import sys
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from types import FunctionType
@@ -34,6 +35,7 @@ from ..core.generator import default_generator
 from ..core.pytree import REGISTERED, children_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..func.control import cond
 from ..nn.module import Module
+from ..nn.softmax import check_classes
 from ..nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ..ops import zeros_like
 from ..ops.attention import multi_head_attention_forward
@@ -111,8 +113,13 @@ def followed(function: Callable) -> Callable:
 
 def printed(self: Any, args: tuple, kwargs: dict) -> None:
     """`print` speaks while exporting, as in PyTorch, and is no part of the program."""
-    print(*(value.stand_in if type(value) is Traced else value.hint if type(value) is Symbol else value for value in map(self.value, args)),
-          **{key: self.value(value) for key, value in kwargs.items()})
+    print(*map(self.hinted, args), **{key: self.value(value) for key, value in kwargs.items()})
+
+
+def warned(self: Any, args: tuple, kwargs: dict) -> None:
+    """A warning comes while exporting, and is no part of the program."""
+    message, category, *_ = *args, *(None,) * 2
+    warnings.warn(self.hinted(kwargs.get("message", message)), self.value(kwargs.get("category", category)), stacklevel=2)
 
 
 class ExportPolicy:
@@ -197,7 +204,9 @@ class ExportPolicy:
 class ExportTracer(Unknown):
     """The capturing machine, for export."""
 
-    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True, print: printed, _check: runtime_check, _assert: runtime_check, _assert_async: runtime_check, _check_value: runtime_check, _check_is_size: check_is_size,
+    special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True, print: printed, warnings.warn: warned,
+               check_classes: lambda self, args, kwargs: None,  # gather refuses them too
+               _check: runtime_check, _assert: runtime_check, _assert_async: runtime_check, _check_value: runtime_check, _check_is_size: check_is_size,
                inspect.unwrap(PointwiseOptimizer.step): step_on_tensors,
                **{function: whole(function) for function in (*FUNCTIONS.values(), *PACKING.values())},
                **{function: followed(function) for function in (pack_padded_sequence, pad_packed_sequence, multi_head_attention_forward)},
@@ -381,6 +390,11 @@ class ExportTracer(Unknown):
                     raise UserError("backward() adds to gradients from before the call: call zero_grad() first in what is exported")
                 value = self.call_op(Tensor.add, (before, value), {})
             self.set_tensor_attribute(leaf, "grad", value)
+
+    def hinted(self, value: Any) -> Any:
+        """What the value is in the example."""
+        value = self.value(value)
+        return value.stand_in if type(value) is Traced else value.hint if type(value) is Symbol else value
 
     def unwrapped(self, value: Any, seen: list) -> Any:
         from_traced = lambda leaf: seen.append(leaf) or leaf.stand_in if type(leaf) is Traced else (  # noqa: E731

@@ -92,6 +92,14 @@ class Softmax2d(Module):
 _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
+def check_classes(target: Tensor, count: int) -> None:
+    """Refuse class numbers that there are not."""
+    if target.numel() and (int(target.min()) < 0 or int(target.max()) >= count):
+        raise RuntimeError(
+            f"Target values should be in [0, {count - 1}], but values in range [{target.min().item()}, {target.max().item()}] were found. "
+        )
+
+
 class AdaptiveLogSoftmaxWithLoss(Module):
     """Log-probabilities over many classes, the rare ones in clusters with smaller projections (Grave et al. 2017).
 
@@ -181,11 +189,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         batched = target_.dim() > 0
         input = input_ if batched else input_.unsqueeze(0)
         target = target_ if batched else target_.unsqueeze(0)
-        if target.numel() and (int(target.min()) < 0 or int(target.max()) >= self.n_classes):
-            raise RuntimeError(
-                f"Target values should be in [0, {self.n_classes - 1}], but values in range "
-                f"[{target.min().item()}, {target.max().item()}] were found. "
-            )
+        check_classes(target, self.n_classes)
         output = self.log_prob(input).gather(1, target.unsqueeze(1)).squeeze(1)
         loss = (-output).mean()
         return _ASMoutput(output if batched else output.squeeze(0), loss)

@@ -3,6 +3,7 @@ import collections
 import copy
 import dataclasses
 import io
+import warnings
 
 import pytest
 
@@ -429,3 +430,26 @@ def test_numbers_of_a_tensor():
         assert torch.allclose(program(x), norm(x), atol=1e-6)
     for name, value in norm.state_dict().items():
         assert torch.allclose(program.state_dict[name], value)
+
+
+def test_warnings_come_while_exporting():
+    class Warns(nn.Module):
+        def forward(self, x):
+            if x.shape[0] > 1:
+                warnings.warn("many rows", stacklevel=3)
+            return x + 1
+
+    with pytest.warns(UserWarning, match="many rows"):
+        program = export(Warns(), (torch.ones(3),), dynamic_shapes=({0: Dim.AUTO},))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert program(torch.ones(4)).tolist() == [2.0] * 4
+
+
+def test_classes_of_an_adaptive_softmax():
+    """Their numbers are checked by what indexes with them."""
+    program = export(nn.AdaptiveLogSoftmaxWithLoss(4, 4, [2]), (torch.ones(2, 4), torch.tensor([0, 3])))
+    assert program(torch.ones(2, 4), torch.tensor([3, 1])).output.shape == (2,)
+    for bad in (4, -1):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            program(torch.ones(2, 4), torch.tensor([0, bad]))

@@ -100,6 +100,22 @@ LAYERS = [
     ("nn.TripletMarginWithDistanceLoss()", ["2 3", "2 3 ", "2 3"]),
     ("nn.CosineEmbeddingLoss()", ["2 3", "2 3 ", "long:2"]),
     ("nn.LinearCrossEntropyLoss(3, 4, bias=True)", ["2 3", "long:2"]),
+    *[(f"nn.{name}(0.0)", [shape]) for name, shape in (
+        ("Dropout1d", "2 3 2"), ("Dropout2d", "2 3 2 2"), ("Dropout3d", "2 3 2 2 2"), ("FeatureAlphaDropout", "2 3 2"))],
+    ("nn.CircularPad2d(1)", ["1 1 2 3"]),
+    ("nn.CircularPad3d(1)", ["1 1 2 2 3"]),
+    ("nn.ConstantPad1d((1, 2), 3.0)", ["1 1 3"]),
+    ("nn.ConstantPad3d(1, 3.0)", ["1 1 1 2 2"]),
+    ("nn.ZeroPad2d((1, 0, 2, -1))", ["1 1 3 3"]),
+    ("nn.ZeroPad3d(1)", ["1 1 1 2 2"]),
+    ("nn.ReflectionPad2d((1, 1, 0, 1))", ["1 1 3 3"]),
+    ("nn.ReflectionPad3d(1)", ["1 1 2 2 3"]),
+    ("nn.ReplicationPad1d((2, 1))", ["1 1 3"]),
+    ("nn.ReplicationPad3d(1)", ["1 1 1 2 2"]),
+    ("nn.LPPool3d(2, 2)", ["1 1 2 2 4"]),
+    ("nn.NLLLoss2d()", ["2 3 2 2", "long:2 2 2"]),
+    ("nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), 2, nn.LayerNorm(4))", ["2 3 4"]),
+    ("nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0), 2)", ["3 2 4", "2 2 4"]),
 ]
 
 
