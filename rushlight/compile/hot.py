@@ -459,7 +459,7 @@ class Writer:
     def gradients(self, direct: Direct, outputs: list[tuple]) -> dict[int, int]:
         """Outputs whose memory is that of the gradients before, where nobody else holds those: by number, the register."""
         lines, found = "\n".join(self.recipe.lines), {}
-        if not launch.attributes_tell() or any("fault" in step.buffers for step in direct.program.stages.steps):
+        if not launch.attributes_tell() or direct.program.faults:
             return found  # a program that stops half way has written some of them
         for owner, text, source in self.recipe.gradients:
             param = self.scope.get(owner)

@@ -14,7 +14,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import cache, objects
@@ -190,10 +190,14 @@ def symbol_address(name: str) -> int | None:
 
 
 class Library:
-    """Linked machine code; `address(name)` is valid while this object lives."""
+    """Linked machine code, in the cache under `key`; `address(name)` is valid while this object lives."""
 
-    def __init__(self, code: Any, exports: tuple[str, ...], text: str):
-        self._code, self.exports, self.text = code, exports, text
+    def __init__(self, key: str, code: Any, exports: tuple[str, ...], text: "Text"):
+        self.key, self._code, self.exports, self._text = key, code, exports, text
+
+    @property
+    def text(self) -> str:
+        return written(self._text)
 
     def address(self, name: str) -> int:
         return self._code[name]
@@ -242,19 +246,36 @@ def optimise(text: str) -> Any:
     return module
 
 
+Text = str | Callable[[], str]  # IR, or what writes it where it is asked for
+
+
+def written(text: Text) -> str:
+    return text if isinstance(text, str) else text()
+
+
 def link(text: str, exports: tuple[str, ...]) -> Library:
     """Compile IR text, or fetch its object from the disk cache, and load it."""
     key = cache.key(text, *machine())
-    image = cache.load(key)
-    code = loaded(key, image, exports, text) if image is not None else None
-    if image is None or code is None:
+    library = fetched(key, exports, text)
+    if library is None:
         image = compiled(text)
         cache.store(key, image)
+        cache.note(key, image)
         code = loaded(key, image, exports, text)
         if code is None:
             raise CompileError("LLVM made an object that cannot be loaded")
+        library = Library(key, code, exports, text)
+    return library
+
+
+def fetched(key: str, exports: tuple[str, ...], text: Text) -> Library | None:
+    """The object that the disk cache has under this key, loaded; None where it has none that can be."""
+    image = cache.load(key)
+    code = loaded(key, image, exports, text) if image is not None else None
+    if code is None:
+        return None
     cache.note(key, image)
-    return Library(code, exports, text)
+    return Library(key, code, exports, text)
 
 
 def compiled(text: str) -> bytes:
@@ -275,13 +296,13 @@ def working() -> Engine:
     return made
 
 
-def loaded(key: str, image: bytes, exports: tuple[str, ...], text: str) -> Any:
+def loaded(key: str, image: bytes, exports: tuple[str, ...], text: Text) -> Any:
     """An object in memory, its addresses by name; None where it is damaged, which is said."""
     try:
         try:
             code = objects.load(image, symbol_address)
         except objects.Unknown:
-            return linked_by_llvm(image, exports, text)
+            return linked_by_llvm(image, exports, written(text))
         if all(name in code for name in exports):
             return code
         raise objects.Damaged("a function is missing")

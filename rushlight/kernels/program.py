@@ -28,6 +28,7 @@ from . import (  # noqa: F401 (some only enter EMIT)
     schedule,
     simplify,
     sized,
+    summary,
 )
 from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous, strided
 from .emit import cost, emit
@@ -68,6 +69,19 @@ class Layout(NamedTuple):
     commit: int | None  # the first step that writes into an input
 
 
+class Draft(NamedTuple):
+    """A program as text, and what has to be known to run it."""
+
+    text: str
+    stages: Stages
+    returned: list[int]
+    strict: bool
+    addresses: int
+    faults: bool
+    words: sized.Words | None
+    sizes: Sizes | None
+
+
 def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list[tuple],
                    updates: dict[int, str] | None = None, flushed: Set[str] = frozenset()) -> runtime.Program:
     """A program that computes `outputs` from arrays laid out as `descriptors` (shape, strides in bytes, NumPy dtype) say.
@@ -76,28 +90,48 @@ def compile_arrays(inputs: list[Source], outputs: list[Array], descriptors: list
     names for some outputs the input that takes their values: where nothing reads it later, it is written in place, and
     the output is not among the results (`program.returned` has the numbers of those that are).  Subnormal numbers count as
     zero in the loops that give the inputs in `flushed` their values.
+    What was made before is found by its summary on disk, and its text is only written where somebody asks for it.
     """
-    shapes = [array.shape for array in outputs]
+    asked = inputs, outputs, descriptors, updates, flushed  # all that the code follows from: its name does too
+    name, sizes = summary.name(*asked) if matmul.DECIDE.get() is None else (None, None)
+    found = summary.recall(name, sizes)
+    draft = functools.cache(functools.partial(drafted, *asked))
+    library = llvm.fetched(found.object, ("body",), lambda: draft().text) if found is not None else None
+    if found is None or library is None:
+        with summary.noted(sizes) as fields:
+            made = draft()
+        library, sizes = llvm.link(made.text, ("body",)), made.sizes
+        found = summary.Summary(library.key, made.returned, made.strict, made.addresses, made.faults, made.words, **fields)
+        summary.remember(name, found)
+    results = [(outputs[i].shape, numpy_dtype(outputs[i].dtype)) for i in found.returned]
+    if found.words is None:
+        program = runtime.Program(library, descriptors, results)
+    else:
+        program = sized.SizedProgram(library, sized.Table(sizes, descriptors, results, sized.Words(*found.words)))
+    program.returned, program.strict, program.words, program.faults = found.returned, found.strict, found.addresses, found.faults
+    program.draw = lambda: draft().stages
+    return program
+
+
+def drafted(inputs: list[Source], outputs: list[Array], descriptors: list[tuple], updates: dict[int, str] | None, flushed: Set[str]) -> Draft:
+    """The code of a program, from the plan of its kernels to one text."""
     made = arrange(unshaped(outputs), updates, STREAMED, flushed=flushed)
     names, outs = [source.buffer for source in inputs], [f"out{i}" for i in made.returned]
-    results = [(shapes[i], numpy_dtype(made.outputs[i].dtype)) for i in made.returned]
     sizes = made.module.sizes or open_sizes(inputs, outputs)
+    words = None
     if sizes is None:
         arena, size = arena_layout(made.spans)
-        words = runtime.write_body(made.module, names, outs, arena, size, made.steps, made.commit)
-        text = made.module.united()
-        program = runtime.Program(text, descriptors, results)
+        addresses = runtime.write_body(made.module, names, outs, arena, size, made.steps, made.commit)
     else:
         slots = arena_slots(made.spans)
         arena = {name: at for at, slot in enumerate(slots) for _, _, _, name in slot}
-        table = sized.Table(sizes, inputs, descriptors, results, made.steps, [[span[2] for span in slot] for slot in slots], list(arena.values()))
-        words = runtime.write_body(made.module, names, outs, arena, len(slots), made.steps, made.commit, table)
-        text, size = made.module.united(), sum(typical(slot[0][2]) for slot in slots)
-        table.finish(made.module.sized)
-        program = sized.SizedProgram(text, table)
-    program.returned, program.strict, program.words = made.returned, made.commit is not None, words
-    program.stages = Stages(made.kernels, text, size, made.steps, made.spans)
-    return program
+        results = [(outputs[i].shape, outputs[i].dtype) for i in made.returned]
+        draft = sized.Draft(sizes, inputs, descriptors, results, made.steps, [[span[2] for span in slot] for slot in slots], list(arena.values()))
+        addresses = runtime.write_body(made.module, names, outs, arena, len(slots), made.steps, made.commit, draft)
+        size, words = sum(typical(slot[0][2]) for slot in slots), draft.finish(made.module.sized)
+    text = made.module.united()
+    return Draft(text, Stages(made.kernels, text, size, made.steps, made.spans), made.returned, made.commit is not None, addresses,
+                 any("fault" in step.buffers for step in made.steps), words, sizes)
 
 
 def unshaped(outputs: list[Array]) -> list[Array]:

@@ -45,6 +45,11 @@ class Plan:
         for at, array in enumerate(outputs[len(carried):]):
             self.part("stacked", at, (steps, *array.shape))
 
+    @property
+    def structure(self) -> tuple[list[Array], tuple]:
+        """All that its code follows from: arrays, and plain values."""
+        return self.outputs, (self.carried, self.whole, self.begun, self.sequences, self.constants, self.steps, self.reverse)
+
     def part(self, kind: str, at: int, shape: tuple) -> None:
         self.places[kind, at] = self.total, shape
         size = math.prod(shape)

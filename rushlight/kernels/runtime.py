@@ -5,6 +5,7 @@ A program takes the addresses of arrays that its caller has looked at, a launche
 """
 
 import ctypes
+import functools
 import math
 import mmap
 import sys
@@ -47,7 +48,7 @@ def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dic
     number `commit` on write into inputs: they run only if no index was out of range.
     `state` is two words: the kept arena (a caller that finds it taken allocates its own and leaves it behind if it can), and
     the address of one word a step that its time is added to, or 0.
-    With `words` (a `sized.Table`) offsets, steps and symbols come in `table`, which differs from call to call.
+    With `words` (a `sized.Draft`) offsets, steps and symbols come in `table`, which differs from call to call.
     """
     pointer, i64 = Type("ptr"), Type("i64")
     names = [*inputs, *outputs, *arena]
@@ -349,16 +350,18 @@ def never(*arrays: np.ndarray) -> bool:
 class Program:
     """A loaded native function over arrays."""
 
-    stages: Any  # program.Stages: what it was on its way
+    returned: list[int]  # the numbers of the results among the arrays that were asked for
+    draw: Callable[[], Any]  # gives `stages`
 
-    def __init__(self, text: str, inputs: list[tuple[tuple, tuple, np.dtype]], outputs: list[tuple[tuple, np.dtype]]):
+    def __init__(self, library: llvm.Library, inputs: list[tuple[tuple, tuple, np.dtype]], outputs: list[tuple[tuple, np.dtype]]):
         self.inputs, self.outputs = inputs, outputs
         self.strict = False  # whether it writes into its inputs, which then must not be copied
+        self.faults = False  # whether an index may be out of range: then it stops half way
         self.orders: dict[int, tuple[int, ...]] = {}
         self.words = 0  # see write_body
         self.calls: list = []  # what it calls in Python, kept alive with it
         self.checks = 0  # how many of the outputs are there to be checked only
-        self.library = llvm.link(text, ("body",))
+        self.library = library
         self._body = self.library.function("body", ctypes.c_int64, *[ctypes.c_void_p] * 4)
         self._state = np.zeros(2, np.int64)
         # Not at exit: other handlers of it, or threads that nobody waits for, may still run the program.
@@ -404,6 +407,11 @@ class Program:
     def layout(self, arrays: Sequence[np.ndarray]) -> "Layout":
         """How the inputs must lie and what comes out, for inputs like these."""
         return Layout(self.inputs, self.outputs, 0, self)
+
+    @functools.cached_property
+    def stages(self) -> Any:
+        """`program.Stages`: what it was on its way."""
+        return self.draw()
 
     def time_steps(self, times: np.ndarray | None) -> None:
         """Add the clock ticks of each step to `times` (int64, one word a step), and calls to one word more, from the next call on; None ends that."""

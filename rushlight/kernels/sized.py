@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core import memory
 from .arrays import Given, Source
+from .llvm import Library
 from .pool import pool
 from .runtime import Layout, Misfit, Program, Quick, Step, step_words
 from .sizes import LARGEST, Fixed, Size, Sizes
@@ -41,30 +42,40 @@ def chosen(sources: Sequence[Source], used: set[str]) -> list[Source]:
     return result
 
 
-class Table:
-    """How a program's words are computed from its symbols, and where the sections begin.
+class Words(NamedTuple):
+    """How a program's words are computed from its symbols, in plain values: those that say what the inputs must be come before `parts`."""
 
-    Words: what the inputs must be, the symbols, the arena (its size, then the offsets), the steps, their buffers.
+    symbols: list[str]  # whose values are asked of the arrays
+    key: str  # Python's text that gives them
+    used: list[str]  # those that the words or the native code are made of
+    lines: list[str]  # what is computed first
+    parts: list[str]  # the words after the checks, and the sizes of the outputs
+    starts: dict[str, int]  # of the sections
+    total: int
+
+
+class Draft:
+    """The words of a program whose code is being written.
+
+    Sections: what the inputs must be, the symbols, the arena (its size, then the offsets), the steps, their buffers.
     """
 
     def __init__(self, sizes: Sizes, inputs: list[Source], descriptors: list[tuple], outputs: list[tuple], steps: list[Step],
                  slots: list[list[Any]], arena: list[int]):
         self.sizes, self.inputs, self.descriptors, self.outputs = sizes, inputs, descriptors, outputs
         self.steps, self.slots, self.arena = steps, slots, arena
-        lengths = {"checks": sum(2 + 2 * len(shape) for shape, _, _ in descriptors), "sizes": len(sizes.order), "arena": 1 + len(arena),
+        lengths = {"checks": len(checks(descriptors)), "sizes": len(sizes.order), "arena": 1 + len(arena),
                    "steps": 4 * len(steps), "buffers": 2 * sum(len(step.buffers) for step in steps)}
         self.starts = dict(zip(lengths, itertools.accumulate(lengths.values(), initial=0)))
         self.count = sum(lengths.values())
         self.place: dict[str, int] = {}  # the buffers' numbers, which the entry gives
-        self.used: frozenset[str] = frozenset()  # symbols that the words or the native code are made of
 
-    def finish(self, read: set[str]) -> None:
+    def finish(self, read: set[str]) -> Words:
         """Know which symbols matter, given those that the native code reads, and where each comes from."""
-        words: list[Any] = [word for shape, strides, dtype in self.descriptors for word in (id(dtype), len(shape), *shape, *strides)]
         numbers, buffers = step_words(self.steps, self.place.__getitem__)
         shapes = [n for shape, _ in self.outputs for n in shape]
         used = set(read)
-        for value in (*words, *numbers, *buffers, *shapes, *itertools.chain(*self.slots)):
+        for value in (*checks(self.descriptors), *numbers, *buffers, *shapes, *itertools.chain(*self.slots)):
             for size in value if isinstance(value, tuple) else (value,):
                 if type(size) is Size:
                     used |= size.symbols
@@ -74,21 +85,35 @@ class Table:
                 places.setdefault(name, f"int(arrays[{at}])" if dim is None else f"arrays[{at}].shape[{dim}]")
         if used - places.keys():
             raise Fixed(frozenset(used - places.keys()))
-        self.used = frozenset(used)
         # Relations may hold symbols that nothing computed needs.
-        self.symbols = [name for name in self.sizes.order if name in places]
-        self.key: Callable = eval(f"lambda arrays: ({''.join(places[name] + ', ' for name in self.symbols)})")
-        self.lines = ["o0 = 0"]
+        symbols = [name for name in self.sizes.order if name in places]
+        lines = ["o0 = 0"]
         for at, slot in enumerate(self.slots):
             sizes = list(dict.fromkeys(map(str, slot)))
             largest = sizes[0] if len(sizes) == 1 else f"max({', '.join(sizes)})"
-            self.lines.append(f"o{at + 1} = o{at} + ({largest} + 63) // 64 * 64 + 64")
+            lines.append(f"o{at + 1} = o{at} + ({largest} + 63) // 64 * 64 + 64")
         values = [name if name in places else "0" for name in self.sizes.order]
-        self.parts = [*words, *values, f"o{len(self.slots)}", *[f"o{slot}" for slot in self.arena], *numbers, *buffers, *shapes]
+        parts = [*values, f"o{len(self.slots)}", *[f"o{slot}" for slot in self.arena], *numbers, *buffers, *shapes]
+        return Words(symbols, f"lambda arrays: ({''.join(places[name] + ', ' for name in symbols)})", sorted(used), lines, list(map(str, parts)),
+                     self.starts, self.count)
+
+
+def checks(descriptors: list[tuple]) -> list[Any]:
+    """The words that say what the inputs must be."""
+    return [word for shape, strides, dtype in descriptors for word in (id(dtype), len(shape), *shape, *strides)]
+
+
+class Table:
+    """A program's words as a function of its symbols."""
+
+    def __init__(self, sizes: Sizes, descriptors: list[tuple], outputs: list[tuple], words: Words):
+        self.sizes, self.descriptors, self.outputs, self.words = sizes, descriptors, outputs, words
+        self.symbols, self.starts, self.count, self.used = words.symbols, words.starts, words.total, frozenset(words.used)
+        self.key: Callable = eval(words.key)
 
     def function(self) -> Callable:
         """f(symbols) -> the words and the sizes of the outputs, or None.  Written when it is first needed: relations come until then."""
-        return self.sizes.function(self.symbols, self.parts, self.lines)
+        return self.sizes.function(self.symbols, [*checks(self.descriptors), *self.words.parts], self.words.lines)
 
 
 class Instance(NamedTuple):
@@ -104,11 +129,11 @@ class Instance(NamedTuple):
 class SizedProgram(Program):
     """A loaded native function over arrays of any sizes that its relations allow; `Misfit` for others."""
 
-    def __init__(self, text: str, table: Table):
+    def __init__(self, library: Library, table: Table):
         self.table = table
         self.instances: dict[tuple, Instance] = {}
         self.make: Callable | None = None
-        super().__init__(text, table.descriptors, table.outputs)
+        super().__init__(library, table.descriptors, table.outputs)
 
     def _make_call(self) -> Any:
         run, refit, find = self.run, self._refit, pool
