@@ -43,8 +43,12 @@ def map_nodes(value: Any, function: Callable) -> Any:
 
 
 def target_name(target: Any) -> str:
-    """The short name of what a node calls: `sin` for the function, method or attribute of that name."""
-    return target if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
+    """The short name of what a node calls: `sin` for the function, method or attribute of that name.
+
+    `operator.or_` is `or`: the underscore there only sets it apart from the keyword, it is no write.
+    """
+    name = target if isinstance(target, str) else getattr(target, "__name__", type(target).__name__)
+    return name[:-1] if name.endswith("_") and getattr(target, "__module__", "") == "_operator" else name
 
 
 class Node:

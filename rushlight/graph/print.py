@@ -46,9 +46,10 @@ class Printer:
     def function(self, target: Any) -> str:
         name = target_name(target)
         module = getattr(target, "__module__", None)
-        if module in ("_operator", "operator") and getattr(operator, name, None) is target:
+        own = getattr(target, "__name__", name)  # or_, where the short name is or
+        if module in ("_operator", "operator") and getattr(operator, own, None) is target:
             self.globals["operator"] = operator
-            return f"operator.{name}"
+            return f"operator.{own}"
         if module == "builtins" and getattr(builtins, name, None) is target:
             return name
         if module == "math" and getattr(math, name, None) is target:

@@ -25,6 +25,7 @@ from .arrays import Array, Point, Reshape, Source, View, contiguous
 from .calls import Calls
 from .differentiate import NoGradient, backward, derivatives, operation, traced_dtype
 from .make import Maker, Unsupported
+from .parting import live
 from .rules import RULES
 from .rules_primitive import Symbol, apply, cast
 from .sharing import shares, traced
@@ -182,7 +183,7 @@ class Recorder:
         if node.target is gradients:
             return self.grad(*args, **kwargs)
         if node.target is variable:
-            return apply(self.make, "_view", args[0], args[0].shape) if has_history(node.args[0]) else self.another_name(args[0])
+            return apply(self.make, "_view", args[0], args[0].shape) if live(node.args[0]) else self.another_name(args[0])
         if node.target is gradients_of:
             return self.grad_or_zeros(node, *args)
         written = writes(node)
@@ -354,8 +355,8 @@ class Recorder:
 
     def grad_or_zeros(self, node: GraphNode, outputs: Any, inputs: Any, given: Any) -> list:
         """The gradients of `func.grad` and its kind: zeros where an input is not used, nothing where it has no gradient."""
-        kept = [at for at, output in enumerate(node.args[0]) if has_history(output)]
-        wanted = [at for at, input in enumerate(node.args[1]) if has_history(input)]
+        kept = [at for at, output in enumerate(node.args[0]) if live(output)]
+        wanted = [at for at, input in enumerate(node.args[1]) if type(input) is GraphNode and live(input)]
         found: list = [None] * len(wanted)
         if kept and wanted:
             seeds = [None if given is None else given[at] for at in kept]
@@ -477,11 +478,6 @@ class Recorder:
                 raise Unsupported("running values that are no inputs")
             self.replaced(owner, Symbol(self.make, value))
         self.make.effects = []
-
-
-def has_history(node: Any) -> bool:
-    """Whether the tensor that tracing made of a node requires grad."""
-    return bool(getattr(node.meta.get("val"), "_requires_grad", False)) if type(node) is GraphNode else False
 
 
 def with_item(input: Tensor, index: Any, value: Any) -> Tensor:

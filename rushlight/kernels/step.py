@@ -20,7 +20,7 @@ from ..core.generator import default_generator
 from ..graph import Node as GraphNode
 from ..graph.node import target_name
 from ..tensor import Tensor, new, note_writes, tick, user_frame
-from . import program, sized
+from . import parting, program, sized
 from .arrays import Array, Source, contiguous
 from .differentiate import descriptor, ends_as_begun, used_buffers
 from .launch import Direct
@@ -40,6 +40,11 @@ def differentiates(graph: Any) -> bool:
 def is_step(graph: Any) -> bool:
     """Whether a graph differentiates within itself, or only writes into its inputs (an optimizer's part of a step)."""
     return differentiates(graph) or any(node.op == "call_function" and writes(node) is not None for node in graph.nodes)
+
+
+# Ops that always keep tensors for their backward, and lose them in it.
+SAVING = frozenset("linear matmul mm bmm addmm baddbmm recurrent_layer recurrent_cell rolled_loop conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
+                   "tanh sigmoid relu gelu silu elu leaky_relu softmax log_softmax layer_norm rms_norm batch_norm exp embedding".split())
 
 
 class Spent(Node):
@@ -89,6 +94,25 @@ def base_of(node: GraphNode) -> GraphNode:
     return node
 
 
+def leads_only_to_spent(node: GraphNode, past: set[GraphNode]) -> bool:
+    """Whether a second backward from a value would meet an op that the step's own backward has freed, whichever way it goes.
+
+    So it is with the state that a recurrent layer hands on to the next step.
+    """
+    seen: set[GraphNode] = set()
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if one in seen or one.op.startswith("call") and not parting.live(one):
+            continue
+        seen.add(one)
+        if not one.op.startswith("call") or writes(one) is not None:
+            return False
+        if one not in past or target_name(one.target) not in SAVING:
+            stack.extend(one.all_input_nodes)
+    return True
+
+
 def given_history(graph: Any) -> set[GraphNode]:
     """The bases that writes give a history: what is written into them, or into a view of them, has one."""
     found = set()
@@ -128,8 +152,9 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
         fresh.append(node)
         if symbol.array.ndim != getattr(node.meta.get("val"), "ndim", symbol.array.ndim):
             raise Unsupported("a result that is one number for a whole tensor")
-        live = getattr(node.meta.get("val"), "_requires_grad", False) or bool(historic) and base_of(node) in historic
-        if live and node not in past:
+        rebased = bool(historic) and base_of(node) in historic
+        live = getattr(node.meta.get("val"), "_requires_grad", False) or rebased
+        if live and node not in past and (rebased or not leads_only_to_spent(node, past)):
             raise Unsupported("a result with history")
         if symbol.array not in outputs:
             outputs.append(symbol.array)

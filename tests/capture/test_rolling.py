@@ -5,7 +5,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import nn
-from rushlight.kernels import llvm
+from rushlight.kernels import llvm, lower, programs
 from rushlight.ops.rolled import rolled_loop
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
@@ -349,3 +349,29 @@ def test_a_search_through_all_objects_meets_nothing_that_raises():
         assert any(isinstance(item, torch.Tensor) for item in gc.get_objects())
     finally:
         gc.enable()
+
+
+def test_a_few_turns_over_several_dtypes_are_one_native_program():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    table, cell, head = nn.Embedding(7, 4), nn.GRUCell(4, 6), nn.Linear(6, 7)
+
+    def decode(h):
+        with torch.no_grad():
+            token, tokens = torch.zeros(2, dtype=torch.long), []
+            for _ in range(5):
+                h = cell(table(token), h)
+                token = head(h).argmax(-1)
+                tokens.append(token)
+            return torch.stack(tokens, 1), h
+
+    made = []
+
+    def backend(module, examples):
+        made.append(lower(module, examples))
+        return made[-1]
+
+    fast, h = torch.compile(decode, backend=backend), torch.randn(2, 6)
+    for one, other in zip(fast(h), decode(h), strict=True):
+        torch.testing.assert_close(one, other)
+    assert [len(programs(run)) for run in made] == [1]

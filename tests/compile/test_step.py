@@ -5,6 +5,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import nn
+from rushlight.kernels import lower
 from rushlight.nn import functional as F
 
 OPTIMIZERS = {
@@ -760,3 +761,67 @@ def test_averages_of_vanished_gradients_end_at_zero():
     assert compiled._rushlight_compiled.start.entries[0].run.__globals__["graph"].lowered.native
     assert not average.any() and torch.equal(model.weight, before)
     assert (tiny * 3).item() > 0 and torch.compile(lambda t: t * 3)(tiny).item() > 0
+
+
+def carrying(how):
+    """A step of a recurrent net whose state goes on to the next one."""
+    torch.manual_seed(0)
+    layer, head = nn.LSTM(3, 5, num_layers=2), nn.Linear(5, 2)
+    optimizer = torch.optim.SGD([*layer.parameters(), *head.parameters()], lr=0.1)
+    state = {"now": (torch.zeros(2, 4, 5), torch.zeros(2, 4, 5))}
+
+    def step(x, y):
+        before = state["now"]
+        out, after = layer(x, tuple(value.detach() for value in before) if how == "detached before" else before)
+        state["now"] = tuple(value.detach() for value in after) if how == "detached after" else after
+        loss = F.mse_loss(head(out), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step, state
+
+
+@pytest.mark.parametrize("how", ["detached before", "detached after"])
+def test_state_that_goes_on_to_the_next_step(how):
+    (plain, kept), (step, state) = carrying(how), carrying(how)
+    made = []
+
+    def backend(module, examples):
+        made.append(lower(module, examples))
+        return made[-1]
+
+    fast = torch.compile(step, backend=backend)
+    torch.manual_seed(1)
+    for _ in range(4):
+        x, y = torch.randn(6, 4, 3), torch.randn(6, 4, 2)
+        torch.testing.assert_close(fast(x, y), plain(x, y))
+        for one, other in zip(state["now"], kept["now"], strict=True):
+            torch.testing.assert_close(one, other)
+            assert one.requires_grad == other.requires_grad == (how == "detached before")
+    assert all(hasattr(run, "native") for run in made)
+    if how == "detached before":
+        with pytest.raises(RuntimeError, match="a second time"):
+            state["now"][0].sum().backward()
+
+
+def test_state_without_detach_is_the_error_of_eager_mode():
+    step, _ = carrying("never")
+    fast = torch.compile(step)
+    fast(torch.ones(6, 4, 3), torch.ones(6, 4, 2))
+    with pytest.raises(RuntimeError, match="a second time"):
+        fast(torch.ones(6, 4, 3), torch.ones(6, 4, 2))
+
+
+def test_a_result_whose_backward_is_still_whole_keeps_its_history():
+    weight = torch.ones(3, requires_grad=True)
+
+    def step(x):
+        y = weight + x
+        y.sum().backward()
+        return (y * 2).sum()
+
+    fast = torch.compile(step)
+    fast(torch.ones(3)).backward()
+    assert weight.grad.tolist() == [3, 3, 3]

@@ -206,3 +206,21 @@ def test_bfloat16_products_are_summed_in_float32(shapes, module):
         got = lower(gm, [left, b])(left, b)
         assert got.dtype is torch.bfloat16
         np.testing.assert_allclose(got._array.astype(np.float64), want, rtol=1e-2, atol=2e-2 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("name", "add sub mul truediv floordiv mod and_ or_ xor lshift rshift eq ne lt le gt ge neg invert".split())
+@pytest.mark.parametrize("dtype", ["bool", "int64"])
+def test_operators_leave_their_operands_alone(name, dtype):
+    function = getattr(operator, name)
+    one, two = (torch.tensor(values).to(getattr(torch, dtype)) for values in ([3, 0, 1], [1, 1, 2]))
+    operands = (one, two)[:1 if name in ("neg", "invert") else 2]
+    try:
+        want = function(*operands)
+    except (RuntimeError, TypeError):
+        return
+    kept = [operand.clone() for operand in operands]
+    for run in (lambda *args: function(*args), lambda *args: function(*args).sum()):
+        got = torch.compile(run)(*operands)
+        torch.testing.assert_close(got, run(*kept))
+        assert all(map(torch.equal, operands, kept))
+    assert torch.equal(want, function(*kept))
