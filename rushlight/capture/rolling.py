@@ -27,7 +27,7 @@ from .symbols import Symbol
 from .traced import Traced
 
 COURSES = (zip, enumerate, reversed)
-FEW = 64  # turns that may as well be unrolled
+UNROLLED = 64  # turns that may as well be unrolled
 LONG = 4  # turns of a plain number from which a loop is worth it
 HEAVY = frozenset("linear matmul mm bmm addmm baddbmm recurrent_cell conv1d conv2d conv3d conv_transpose1d conv_transpose2d "
                   "scaled_dot_product_attention bilinear".split())
@@ -385,7 +385,7 @@ class Rolling(Regions):
                 raise Again(turns.key)
         handed = [value for place, value in finals if place is not None]
         leaves = [*handed, *(value for place, value in finals if place is None), *stacked]
-        if type(turns.count) is int and turns.count <= FEW and len({leaf.stand_in._dtype for leaf in leaves}) > 1:
+        if type(turns.count) is int and turns.count <= UNROLLED and len({leaf.stand_in._dtype for leaf in leaves}) > 1:
             raise Again(turns.key)  # native loops are of one dtype
         parameters = [*(place.node for place in kept), *rows]
         outside: dict[Node, None] = {}
