@@ -52,6 +52,12 @@ def half_linear(name, bias, input, weight):
     return imported("kernels.eager").half_product(name, bias, input, weight) if large else None
 
 
+def half_gradients(name, g):
+    """Whether the gradients of a product are products of a half type that the processor multiplies itself."""
+    return name in dispatch.HALF_PRODUCTS and g.dtype.name == "bfloat16" and g.size >= 1 << 14 and imported("kernels.matmul_half").usable()
+
+
+generate.HALF_GRADIENTS.append(half_gradients)
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
 dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
 # Public names by the module of ours that has them, loaded on first use.

@@ -14,7 +14,7 @@ from ..autograd.node import Freed, Node
 from ..core import dtypes, modes
 from ..core.clock import TIMES
 from ..core.outline import outline
-from ..tensor import Parameter, Tensor, asarray, ndarray, new
+from ..tensor import Parameter, Tensor, asarray, ndarray, new, wrap
 
 NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "Tensor": Tensor, "Parameter": Parameter, "new": new,
          "ndarray": ndarray, "asarray": asarray, "grad_enabled": modes.grad_enabled, "special": 0, "BOOL": dtypes.bool,
@@ -477,6 +477,10 @@ def number_array(dtype, value):
 NAMES["number_array"] = number_array
 
 
+# (op's name, gradient) -> whether the gradients of a product of half types are better left to products of them (rushlight/__init__.py).
+HALF_GRADIENTS = []
+
+
 class GraphNode(Node):
     """A node with an op record behind it: how the rules run on Tensors, and on ndarrays of any dtype."""
 
@@ -528,6 +532,9 @@ class GraphNode(Node):
             array = tensor._array
             return array.astype(np.float32) if wide and not tensor._dtype.native else array
 
+        if wide and HALF_GRADIENTS and not modes.flags["special"] and HALF_GRADIENTS[0](op.name, g):
+            # The rules on Tensors: their products ask the processor for its own of half types.
+            return tuple([None if result is None else result._array for result in self.apply_graph(wrap(g), freed, need)])
         if wide:
             gradients = [None if x is None else x.astype(np.float32) if x.dtype.itemsize == 2 else x for x in gradients]
         if is_complex:

@@ -114,6 +114,20 @@ def test_large_linear_layers_of_bfloat16_are_rounded_once(shape):
         assert any(key[0] in eager.LINEAR and type(made) is not int for key, made in eager._kernels.items())
 
 
+@pytest.mark.parametrize("product, shapes", [
+    (F.linear, [(160, 190), (230, 190), (230,)]), (F.linear, [(4, 50, 190), (230, 190), (230,)]), (torch.mm, [(160, 190), (190, 230)]),
+    (torch.bmm, [(5, 130, 90), (5, 90, 100)]), (torch.matmul, [(2, 3, 70, 101), (2, 3, 101, 90)])])
+def test_gradients_of_large_products_of_bfloat16(product, shapes):
+    operands = [torch.from_numpy(RNG.normal(size=size).astype(np.float32)).bfloat16() for size in shapes]
+    leaves, wide = ([kind(t).requires_grad_() for t in operands] for kind in (torch.clone, torch.Tensor.float))
+    g = torch.from_numpy(RNG.normal(size=product(*operands).shape).astype(np.float32)).bfloat16()
+    product(*leaves).backward(g)
+    product(*wide).backward(g.float())
+    for leaf, exact in zip(leaves, wide):
+        assert leaf.grad.dtype == torch.bfloat16 and leaf.grad.shape == leaf.shape
+        assert ((leaf.grad.float() - exact.grad).abs() <= exact.grad.abs() / 256 + 2e-3).all()
+
+
 FUNCTIONS = "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac".split()
 
 
