@@ -12,6 +12,7 @@ from ..capture.filled import NEVER, Again
 from ..capture.loading import Fleeting, Pending, Uncapturable, is_library
 from ..capture.machine import Break, BreakReport
 from ..capture.sources import find_value
+from ..capture.traced import Diverged
 from ..core.generator import default_generator
 from ..kernels.step import is_step
 from ..tensor import Parameter, Tensor
@@ -204,8 +205,8 @@ class Policy:
             if not self.point.lengths:  # from now on a length is looked at when it comes back, see `Compiled.translate`
                 self.point.lengths[sizes_now(self.point, tracer.seen_values)] = 1
                 raise Fleeting("its loops are as long as a size that varies")
-        if tracer.guessed and (not is_step(module.graph) or calls_users(module)):
-            self.refuse_guess(tracer)
+        if tracer.guessed:
+            self.check_guesses(tracer, module)
         self.mark_open(tracer)
         if self.marked:
             tracer.all_symbols()
@@ -238,7 +239,7 @@ class Policy:
         if self.violation is not None:
             raise ConstraintViolationError(self.violation)
         if tracer.guessed and getattr(getattr(compiled, "lowered", None), "native", None) is None:
-            self.refuse_guess(tracer)  # it runs by its ops: the pieces may do better
+            self.refuse_guess(tracer)
         if key is not None:
             shared[key] = compiled, module  # the module keeps alive what the key names by identity
         return compiled
@@ -256,6 +257,12 @@ class Policy:
     def guess(self, key: tuple) -> bool | None:
         """The outcome to expect of a test."""
         return self.owner.points.guesses.get(key) if self.point.guessing else None
+
+    def check_guesses(self, tracer: Any, module: Any) -> None:
+        """A graph with guesses is a step that calls nothing of the user's own; it never runs by its ops, which act one by one."""
+        if not is_step(module.graph) or calls_users(module):
+            self.refuse_guess(tracer)
+        module.forward = diverge
 
     def refuse_guess(self, tracer: Any) -> None:
         """Translate again with a break at the last test whose outcome was guessed."""
@@ -322,6 +329,11 @@ class Policy:
         if "breaks" in LOGS:
             log.warning("%s", explain_break(signal))
         return False
+
+
+def diverge(*args: Any) -> Any:
+    """In the place of a graph's ops."""
+    raise Diverged
 
 
 def calls_users(module: Any) -> bool:

@@ -111,14 +111,52 @@ def test_it_is_one_program_then():
 
 
 @native
-def test_what_can_not_run_again_is_not_guessed():
-    norm = nn.BatchNorm1d(4)
-    optimizer = torch.optim.SGD(norm.parameters(), lr=0.01)
-    step = torch.compile(lambda x, y: returns(norm, optimizer, [], x, y))
-    for _ in range(STEADY + 4):
-        step(torch.randn(3, 4), torch.tensor([0, 1, 1]))
-    assert all(entry.break_ is not None for entry in step._rushlight_compiled.start.entries)
-    assert norm.num_batches_tracked == STEADY + 4
+def test_what_was_written_before_the_test_is_written_once():
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        norm = nn.BatchNorm1d(4)
+        optimizer = torch.optim.SGD(norm.parameters(), lr=0.01)
+
+        def step(x, y):
+            return returns(norm, optimizer, [], x, y)
+
+        function = torch.compile(step) if compiled else step
+        for at in range(STEADY + 12):
+            function(torch.randn(3, 4) + (float("nan") if at == STEADY + 6 else at), torch.tensor([0, 1, 1]))
+            found.append([norm.running_mean.clone(), norm.num_batches_tracked.clone(), norm.weight.detach().clone()])
+    half = len(found) // 2
+    for one, other in zip(found[:half], found[half:]):
+        assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True) for a, b in zip(one, other))
+    assert function._rushlight_compiled.points.guesses
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@native
+def test_a_step_that_calls_functions_of_the_users_own_is_not_guessed():
+    weight = torch.ones(3, requires_grad=True)
+
+    @torch.compile
+    def step(x):
+        loss = Doubled.apply(weight * x).sum()
+        if torch.isnan(loss):
+            return loss.detach()
+        loss.backward()
+        return loss.detach()
+
+    for _ in range(STEADY + 2):
+        step(torch.ones(3))
+    start = step._rushlight_compiled.start
+    assert not step._rushlight_compiled.points.guesses and all(entry.break_ is not None for entry in start.entries)
 
 
 def test_a_habit_takes_longer_after_each_miss():
