@@ -473,7 +473,11 @@ class Recorder:
     def collect(self) -> None:
         """Running statistics that a rule moved."""
         for source, value in self.make.effects:
-            owner = next((symbol for symbol in self.views.get(getattr(source, "buffer", None), ()) if symbol.array is source), None)
+            if isinstance(source, Source):
+                holders = self.views.get(source.buffer, [])
+            else:  # moved before, by the same layer's earlier call
+                holders = [symbol for symbol in self.kept if id(symbol) in self.present and id(symbol) in self.owners]
+            owner = next((symbol for symbol in holders if symbol.array is source), None)
             if owner is None:
                 raise Unsupported("running values that are no inputs")
             self.replaced(owner, Symbol(self.make, value))

@@ -825,3 +825,38 @@ def test_a_result_whose_backward_is_still_whole_keeps_its_history():
     fast = torch.compile(step)
     fast(torch.ones(3)).backward()
     assert weight.grad.tolist() == [3, 3, 3]
+
+
+def test_running_statistics_that_move_several_times_in_a_step():
+    def make():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.BatchNorm1d(6, momentum=0.3), nn.Linear(6, 1))
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+        def step(real, fake):
+            optimizer.zero_grad()
+            first = net(real).mean()
+            first.backward()
+            second = (net(fake) ** 2).mean()
+            second.backward()
+            optimizer.step()
+            return (first + second).detach(), net(real).detach()
+
+        return net, step
+
+    (plain_net, plain), (fast_net, step) = make(), make()
+    made = []
+
+    def backend(module, examples):
+        made.append(lower(module, examples))
+        return made[-1]
+
+    fast = torch.compile(step, backend=backend)
+    torch.manual_seed(1)
+    for _ in range(3):
+        real, fake = torch.randn(8, 4), torch.randn(8, 4)
+        for one, other in zip(fast(real, fake), plain(real, fake), strict=True):
+            torch.testing.assert_close(one, other)
+    for name, value in plain_net.state_dict().items():
+        torch.testing.assert_close(fast_net.state_dict()[name], value)
+    assert all(hasattr(run, "native") for run in made[-1:])
