@@ -7,14 +7,16 @@ import functools
 import numpy as np
 
 from .error_function import erf
-from .special_tables import ERFCX
+from .special_tables import ERFCX, ERFINV_CENTRE, ERFINV_FAR, ERFINV_SHOULDER, ERFINV_TAIL
 
 ROOT2, ROOT_PI = 2 ** 0.5, np.pi ** 0.5
 CHUNK = 1 << 14  # elements a step, so that the buffers stay in the second cache level
 
 
 def chebyshev(t, coefficients):
-    """The Chebyshev series at t, by Clenshaw's recurrence."""
+    """The Chebyshev series at t, by Clenshaw's recurrence; lanes of machine code (kernels/special.py) have a way of their own."""
+    if hasattr(t, "chebyshev"):
+        return t.chebyshev(coefficients)
     double = t + t
     later = np.zeros_like(t)
     now = np.full_like(t, coefficients[-1])
@@ -64,21 +66,19 @@ def erfc64(x):
     return np.where(np.isnan(x), x, result)
 
 
+def inverse_ratio(w):
+    """erfinv(y) / y for w = -log(1 - y * y) up to 784."""
+    root = np.sqrt(w)
+    centre = chebyshev(np.minimum(w, 6.25) / 3.125 - 1, ERFINV_CENTRE)
+    shoulder = chebyshev(np.clip(root, 2.5, 4.5) - 3.5, ERFINV_SHOULDER)
+    return np.where(w <= 6.25, centre, np.where(root <= 4.5, shoulder, root * chebyshev((np.clip(root, 4.5, 9) - 6.75) / 2.25, ERFINV_TAIL)))
+
+
 def erfinv64(y):
-    """Newton's steps with third order (Halley) from a closed form: Winitzki's."""
     size = np.abs(y)
     inside = np.where(size < 1, size, 0.5)
-    rest = 1 - inside  # exact for y > 1/2
-    logarithm = np.log(rest * (1 + inside))
-    part = 2 / (np.pi * 0.147) + logarithm / 2
-    x = np.sqrt(np.sqrt(part * part - logarithm / 0.147) - part)
-    for _ in range(2):
-        gap = np.where(inside < 0.5, erf(x) - inside, rest - erfc64(x))
-        step = gap * ROOT_PI / 2 / exp_square(x)
-        x = x - step / (1 + x * step)
-    x = np.where(inside == 0, 0.0, x)
-    x = np.where(size == 1, np.inf, np.where(size < 1, x, np.nan))
-    return np.copysign(x, y)
+    x = inside * inverse_ratio(-np.log((1 - inside) * (1 + inside)))
+    return np.copysign(np.where(size == 1, np.inf, np.where(size < 1, x, np.nan)), y)
 
 
 def log_ndtr64(x):
@@ -88,19 +88,13 @@ def log_ndtr64(x):
 
 
 def ndtri64(p):
-    """The x with ndtr(x) = p: by erfinv in the middle, by Newton's steps on log_ndtr in the tails."""
-    middle = -ROOT2 * erfinv64(1 - 2 * np.clip(p, 0.05, 0.95))
-    middle = np.where(p < 0.5, middle, ROOT2 * erfinv64(2 * np.clip(p, 0.05, 0.95) - 1))
-    rest = np.minimum(p, 1 - p)
-    safe = np.where((rest > 0) & (rest < 0.05), rest, 0.01)
-    target = np.log(safe)
-    x = -np.sqrt(np.maximum(-2 * target - np.log(2 * np.pi * -2 * target), 1))
-    for _ in range(7):
-        value = log_ndtr64(x)
-        x = x - (value - target) * np.exp(value + x * x / 2) * np.sqrt(2 * np.pi)
-    tail = np.where(p < 0.5, x, -x)
-    result = np.where((rest < 0.05) & (rest > 0), tail, middle)
-    return np.where(p == 0, -np.inf, np.where(p == 1, np.inf, np.where((p > 0) & (p < 1), result, np.nan)))
+    """The x with ndtr(x) = p: sqrt(2) erfinv(2 p - 1), where 1 - y * y is 4 p (1 - p) without loss."""
+    safe = np.where((p > 0) & (p < 1), p, 0.5)
+    w = -np.log(4 * safe * (1 - safe))
+    root = np.sqrt(w)
+    far = root * chebyshev((504 / np.clip(root, 9, 28) - 37) / 19, ERFINV_FAR)
+    x = ROOT2 * (2 * safe - 1) * np.where(root > 9, far, inverse_ratio(w))
+    return np.where(p == 0, -np.inf, np.where(p == 1, np.inf, np.where((p > 0) & (p < 1), x, np.nan)))
 
 
 erfcx, erfc, erfinv, log_ndtr, ndtri = map(in_float64, (erfcx64, erfc64, erfinv64, log_ndtr64, ndtri64))

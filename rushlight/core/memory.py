@@ -28,6 +28,15 @@ class Block(mmap.mmap):
     start: int  # where the array begins
 
 
+class Destination(threading.local):
+    """The array that an in-place op runs for: a kernel for its elements may write its result there at once."""
+
+    array: np.ndarray | None = None
+
+
+destination = Destination()
+
+
 def references_alone() -> int:
     """What getrefcount says of an object that only a list, and the variable by which it is asked about, hold."""
     probe = [object()]

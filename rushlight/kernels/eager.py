@@ -2,9 +2,10 @@
 
 The generated eager functions (ops/generate.py) ask here when an array has `LARGE` elements or more.  On its first use an op
 gets a kernel whose number of rows (or blocks of elements) is an argument, so one serves every size; making it takes 10 to
-30 ms, once.  Who computes never changes later, since that would change bits.  Only convolutions, whose programs are
-for one set of sizes and take longer to make, are left to NumPy at first.  Whatever does not fit (strides, dtypes,
-broadcasting) stays with NumPy.  Read `run` first.
+30 ms, once (special functions more, though less than NumPy takes for one such array).  Who computes never changes later, since
+that would change bits.  Only convolutions, whose programs are for one set of sizes and take longer to make, are left to NumPy at
+first.  Elementwise ops take arrays in any one order of memory and numbers; what else does not fit (dtypes, broadcasting) stays
+with NumPy.  Their gradients' rules become kernels in the same way (`gradient`).  Read `run` first.
 """
 
 import ctypes
@@ -24,19 +25,16 @@ from .folds import FOLDS, Fold
 from .ir import Module
 from .make import Maker, Unsupported
 from .rules import RULES
-from .rules_primitive import composite_rule
+from .rules_primitive import composite_rule, gradient_rule
 from .scan import SCANS, Scan
 
 LARGE = 1 << 17
 USES = 2  # of a convolution by NumPy, before a program is made
 WIDTHS = 64  # of rows that kernels are made for, an op; others stay with NumPy
 ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there are is said at each call
-POINTS = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul "
-                   "_div maximum minimum gelu_backward "
-                   "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot remainder fmod "
-                   "_elu _celu elu_backward _leaky_relu leaky_backward _softplus softplus_backward _mish mish_backward _hardswish "
-                   "hardswish_backward _hardsigmoid hardsigmoid_backward _hardtanh hardtanh_backward hardshrink softshrink shrink_backward "
-                   "logsigmoid log_sigmoid_backward silu_backward clamp_backward".split())
+POINTS = generate.ELEMENTWISE | frozenset(
+    "gelu_backward elu_backward leaky_backward softplus_backward mish_backward hardswish_backward hardsigmoid_backward shrink_backward "
+    "log_sigmoid_backward silu_backward clamp_backward".split())
 ROWS = frozenset("_softmax _log_softmax _layer_norm softmax_backward log_softmax_backward layer_norm_backward".split())
 PRODUCTS = ("_mm", "bmm", "_bmm_batch")
 # Acts of along.py: (which, whether the index stands for whole slices, where the dim, the index and the values stand among the arguments,
@@ -56,13 +54,16 @@ class Kernel:
     """Native code over blocks or rows; `unit` is how many elements one item has. A `streamed` result is written past the caches."""
 
     def __init__(self, name: str, arguments: tuple, dtype: str, width: int | None, streamed: bool):
-        rule = RULES.get(name) or composite_rule(name)
+        rule = RULES.get(name) or (gradient_rule(name) if "." in name else composite_rule(name))
         make = Maker()
         operands, count = [], 0
         for argument in arguments:
             if argument == "array":
                 shape = (ENDLESS * BLOCK,) if width is None else (ENDLESS, width)
                 operands.append(make.intern(Source, f"in{count}", shape, dtype, (1,) if width is None else (width, 1), 0))
+                count += 1
+            elif argument == "number":
+                operands.append(make.intern(Source, f"in{count}", (), dtype, (), 0))
                 count += 1
             elif argument == "row":
                 operands.append(make.intern(Source, f"in{count}", (width,), dtype, (1,), 0))
@@ -220,6 +221,18 @@ def run(op: Any, *args: Any) -> Any:
     return op.kernel(*args) if result is None else result
 
 
+def gradient(op: Any, tensor: str, *values: Any) -> Any:
+    """What the op's rule for a tensor gives, by a kernel made of the rule; by NumPy where there is none (`g` as it stands, broadcasting)."""
+    g = values[0]
+    if isinstance(g, np.ndarray) and g.size >= LARGE and op.wants[tensor][0] == "g" and len(values) > 1:
+        saved = [np.array(value, g.dtype) if want in op.tensors and type(value) in (float, int) else value
+                 for want, value in zip(op.wants[tensor], values)]
+        result = attempt(f"{op.name}.{tensor}", tuple(saved))
+        if result is not None:
+            return result
+    return op.raw_rule[tensor](*values)
+
+
 def attempt(name: str, args: tuple) -> np.ndarray | None:
     first = args[0]
     dtype = first.dtype
@@ -233,8 +246,89 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
         return None if outline.enough else attempt_along(name, args)
     if name in FOLDS:
         return attempt_fold(name, *args)
-    shape, arguments, arrays = first.shape, [], []
-    by_rows = name in ROWS
+    if name in ROWS:
+        return attempt_rows(name, args)
+    order = None if first.flags.c_contiguous else memory_order(first)
+    arguments: list = []
+    arrays: list[np.ndarray] = []
+    for arg in args:
+        if not isinstance(arg, np.ndarray):
+            arguments.append(arg)
+        elif arg.dtype != dtype:
+            return None
+        elif not arg.ndim:
+            arguments.append("number")
+            arrays.append(arg)
+        elif arg.shape != first.shape or (arg.flags.c_contiguous if order else not arg.flags.c_contiguous):
+            return None
+        elif order:
+            turned = arg.transpose(order)
+            if not turned.flags.c_contiguous:
+                return None
+            arguments.append("array")
+            arrays.append(turned)
+        else:
+            arguments.append("array")
+            arrays.append(arg)
+    shape = arrays[0].shape
+    if outline.enough:
+        outline.given = True
+        result = memory.untouched(shape, dtype)
+        return result.transpose(np.argsort(order)) if order else result
+    target = memory.destination.array
+    if target is not None:
+        target = usable_target(target.transpose(order) if order else target, arrays)
+    found = kernel((name, tuple(arguments), dtype.name, None, target is None and first.nbytes >= program.STREAMED))
+    if found is None:
+        return None
+    out = memory.empty(shape, dtype) if target is None else target
+    fill(found, name, arguments, arrays, out)
+    if target is not None:
+        return memory.destination.array
+    return out.transpose(np.argsort(order)) if order else out
+
+
+def fill(found: Kernel, name: str, arguments: list, arrays: list[np.ndarray], out: np.ndarray) -> None:
+    """Run a kernel of elements or rows; NumPy does what is left of the last block."""
+    size = arrays[0].size
+    items = size // found.unit
+    if items:
+        found.run(arrays, out, items)
+    done = items * found.unit
+    if done < size:
+        rest = iter(arrays)
+        parts = [next(rest).reshape(-1)[done:] if a == "array" else next(rest) if a == "number" else a for a in arguments]
+        raw = ORIGINAL.get(name) or (raw_rule(name) if "." in name else record.REGISTRY[name].kernel)
+        with np.errstate(all="ignore"):
+            out.reshape(-1)[done:] = raw(*parts)
+
+
+def raw_rule(name: str) -> Callable:
+    """The rule on ndarrays by the name of its kernels: op.tensor."""
+    op, tensor = name.split(".")
+    return record.REGISTRY[op].raw_rule[tensor]
+
+
+def memory_order(array: np.ndarray) -> tuple[int, ...] | None:
+    """The dims in the order in which they lie in memory, where the array fills it; else None."""
+    order = tuple(sorted(range(array.ndim), key=lambda dim: -array.strides[dim]))
+    return order if array.transpose(order).flags.c_contiguous else None
+
+
+def usable_target(target: np.ndarray, arrays: list[np.ndarray]) -> np.ndarray | None:
+    """The array that an in-place op writes, if its elements are read, if at all, in the same places."""
+    first, place = arrays[0], target.ctypes.data
+    if target.shape != first.shape or target.dtype != first.dtype or not target.flags.c_contiguous or not target.flags.writeable:
+        return None
+    for array in arrays:
+        if (array.ctypes.data != place or array.strides != target.strides) and np.may_share_memory(array, target):
+            return None
+    return target
+
+
+def attempt_rows(name: str, args: tuple) -> np.ndarray | None:
+    first = args[0]
+    shape, dtype, arguments, arrays = first.shape, first.dtype, [], []
     for arg in args:
         if not isinstance(arg, np.ndarray):
             arguments.append(arg)
@@ -243,17 +337,15 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
         elif arg.shape == shape:
             arguments.append("array")
             arrays.append(arg)
-        elif by_rows and arg.shape == shape[-1:]:
+        elif arg.shape == shape[-1:]:
             arguments.append("row")
             arrays.append(arg)
         else:
             return None
-    width = None
-    if by_rows:
-        width = shape[-1]
-        if not suits(name, arguments, len(shape)) or width > 1 << 16 or width < 8:
-            return None
-        arguments = flattened(name, arguments)
+    width = shape[-1]
+    if not suits(name, arguments, len(shape)) or width > 1 << 16 or width < 8:
+        return None
+    arguments = flattened(name, arguments)
     if outline.enough:
         outline.given = True
         return memory.untouched(shape, dtype)
@@ -261,15 +353,7 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
     if found is None:
         return None
     out = memory.empty(shape, dtype)
-    items = first.size // found.unit
-    if items:
-        found.run(arrays, out, items)
-    done = items * found.unit
-    if done < first.size:
-        rest = iter(arrays)
-        parts = [next(rest).reshape(-1)[done:] if a == "array" else a for a in arguments]
-        raw = ORIGINAL.get(name) or record.REGISTRY[name].kernel
-        out.reshape(-1)[done:] = raw(*parts)
+    fill(found, name, arguments, arrays, out)
     return out
 
 
@@ -313,7 +397,7 @@ BACKWARD = ("conv_input", "conv_weight", "softmax_backward", "log_softmax_backwa
 
 def install() -> None:
     """From now on the generated eager functions send large arrays here."""
-    generate.NAMES["on_all_cores"] = run
+    generate.NAMES["on_all_cores"], generate.NAMES["gradient_on_all_cores"] = run, gradient
     generate.NAMES["LARGE"] = LARGE
     loaded = dict(record.REGISTRY.present())
     for name in BACKWARD:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import dtypes, promotion
-from . import scalars
+from . import scalars, special
 from .arrays import Array, Point
 from .make import Maker, Unsupported
 
@@ -150,7 +150,9 @@ def promoted(scalar: str) -> Callable:
 
 
 for _name in ("exp expm1 exp2 log log1p log2 log10 sin cos tan tanh sigmoid erf erfc asin acos atan sinh cosh asinh acosh "
-              "atanh sqrt rsqrt reciprocal lgamma").split():
+              "atanh sqrt rsqrt reciprocal").split():
+    RULES[_name] = promoted(_name)
+for _name in special.FUNCTIONS:
     RULES[_name] = promoted(_name)
 for _alias, _name in {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
                       "arctanh": "atanh"}.items():

@@ -329,13 +329,22 @@ def composite_rule(name: str) -> Callable | None:
     return on_arrays(name) if found is not None and found.kind == "composite" or name in DIRECT else None
 
 
-def on_arrays(name: str) -> Callable:
-    """What `apply` does, from arrays to arrays."""
+def gradient_rule(name: str) -> Callable:
+    """The rule of an op's gradient, by `op.tensor`, as a rule from arrays to an array."""
+    op, tensor = name.split(".")
+    return on_arrays(name, record.REGISTRY[op].grad[tensor])
+
+
+def on_arrays(name: str, function: Callable | None = None) -> Callable:
+    """What `apply` does, or a function in which ops' names mean rules, from arrays to arrays."""
     def run(make: Maker, *args: Any, **kwargs: Any) -> Any:
         wrap = lambda value: Symbol(make, value) if isinstance(value, Array) else value  # noqa: E731
         try:
             symbolic = [deep(wrap, arg) for arg in args], {key: deep(wrap, value) for key, value in kwargs.items()}
-            result = DIRECT[name](make, *symbolic[0], **symbolic[1]) if name in DIRECT else apply(make, name, *symbolic[0], **symbolic[1])
+            if function is not None:
+                result = body(make, function)(*symbolic[0])
+            else:
+                result = DIRECT[name](make, *symbolic[0], **symbolic[1]) if name in DIRECT else apply(make, name, *symbolic[0], **symbolic[1])
         except (AttributeError, NameError, RecursionError, NotImplementedError, RuntimeError) as error:
             raise Unsupported(f"{name}: {error}") from None
         if isinstance(result, Symbol) or type(result) is tuple and all(r is None or isinstance(r, Symbol) for r in result):

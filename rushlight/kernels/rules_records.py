@@ -173,3 +173,58 @@ def logaddexp(make: Maker, input: Array, other: Array) -> Array:
     sum_ = make.point("add", high, make.float_point("log1p", make.float_point("exp", make.point("sub", low, high))))
     # Equal infinities would give inf - inf.
     return make.where(make.point("eq", high, low, dtype="bool"), make.point("add", high, math.log(2)), sum_)
+
+
+@rule("logaddexp2")
+def logaddexp2(make: Maker, input: Array, other: Array) -> Array:
+    high, low = make.point("maximum", input, other), make.point("minimum", input, other)
+    if high.dtype not in scalars.FLOATS:
+        raise Unsupported("integer arguments")
+    share = make.float_point("log1p", make.float_point("exp2", make.point("sub", low, high)))
+    sum_ = make.point("add", high, make.point("mul", share, 1 / math.log(2)))
+    return make.where(make.point("eq", high, low, dtype="bool"), make.point("add", high, 1), sum_)
+
+
+def floor_quotient(make: Maker, input: Any, other: Any) -> Array:
+    """From the exact remainder, so that a quotient that rounding brings to a whole number is not taken for it."""
+    if make.result_dtype(input, other) not in scalars.FLOATS:
+        raise Unsupported("integer arguments")
+    return make.point("floor_quotient", input, other)
+
+
+def trunc_quotient(make: Maker, input: Any, other: Any) -> Array:
+    if make.result_dtype(input, other) not in scalars.FLOATS:
+        raise Unsupported("integer arguments")
+    return make.point("trunc", make.float_point("div", input, other))
+
+
+RULES["_floor_quotient"] = RULES["floor_divide"] = floor_quotient
+RULES["trunc_divide"] = trunc_quotient
+
+
+@rule("_polygamma")
+def polygamma(make: Maker, input: Array, order: int) -> Array:
+    if order > 1:
+        raise Unsupported("polygamma beyond the trigamma function")
+    return make.float_point("trigamma" if order else "digamma", input)
+
+
+@rule("special_ndtr")
+def ndtr(make: Maker, input: Array) -> Array:
+    return make.point("mul", make.float_point("erfc", make.point("mul", floating(make, input), -math.sqrt(0.5))), 0.5)
+
+
+@rule("special_entr")
+def entr(make: Maker, input: Array) -> Array:
+    positive = make.point("gt", floating(make, input), 0, dtype="bool")
+    product = make.point("mul", make.point("neg", input), make.float_point("log", input))
+    rest = make.where(make.point("lt", input, 0, dtype="bool"), make.number(-math.inf, input.dtype), input)
+    return make.where(positive, product, rest)
+
+
+@rule("logit")
+def logit(make: Maker, input: Array, eps: float | None = None) -> Array:
+    x = floating(make, input)
+    if eps is not None:
+        x = clamp(make, x, eps, 1 - eps)
+    return make.float_point("log", make.point("div", x, make.point("sub", 1, x)))

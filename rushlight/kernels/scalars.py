@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import llvm, vecmath
+from ..core.error_tails import in_float64
+from . import llvm, special, vecmath
 from .ir import Type, Value
 
 # How a dtype is held in memory, in a register, and its size in bytes.
@@ -80,6 +81,17 @@ def remainder(a: Value, b: Value) -> Value:
     return moved.select(r + b, r)
 
 
+def floor_quotient(a: Value, b: Value) -> Value:
+    """floor(a / b) by the exact remainder; a / b where b is 0."""
+    rest = vecmath.call("fmod", a, b)
+    quotient = (a - rest) / b
+    quotient = (rest.differs(0.0) & ((rest < 0.0) ^ (b < 0.0))).select(quotient - 1.0, quotient)
+    whole = a.function.intrinsic("floor", quotient)
+    whole = (quotient - whole > 0.5).select(whole + 1.0, whole)
+    whole = quotient.equal(0.0).select(a.constant(0.0).copysign(a / b), whole)
+    return b.equal(0.0).select(a / b, whole)
+
+
 def absolute(a: Value) -> Value:
     return a if a.type.element == "i1" else abs(a)
 
@@ -104,6 +116,7 @@ TABLE: dict[str, Scalar] = {
     "trunc": Scalar(rounding("trunc"), np.trunc), "round": Scalar(rounding("roundeven"), np.round),
     "frac": Scalar(frac, lambda a: a - np.trunc(a)),
     "fmod": Scalar(mathematics("fmod"), np.fmod, 30), "remainder": Scalar(remainder, np.remainder, 30),
+    "floor_quotient": Scalar(floor_quotient, lambda a, b: np.where(b == 0, np.true_divide(a, b), np.floor_divide(a, b)), 35),
     "eq": Scalar(lambda a, b: a.equal(b), np.equal), "ne": Scalar(lambda a, b: a.differs(b), np.not_equal),
     "lt": Scalar(lambda a, b: a < b, np.less), "le": Scalar(lambda a, b: a <= b, np.less_equal),
     "gt": Scalar(lambda a, b: a > b, np.greater), "ge": Scalar(lambda a, b: a >= b, np.greater_equal),
@@ -145,6 +158,8 @@ for _name in sorted(vecmath.NAMES - {"fmod", "sigmoid", "cbrt", "gelu_slope", "n
     if _function is None:
         _function = np.vectorize(getattr(math, _name), otypes=[float])
     TABLE[_name] = Scalar(mathematics(_name), _function, 30 if _name in vecmath.LIBRARY else 20)
+for _name, _function in special.FUNCTIONS.items():
+    TABLE[_name] = Scalar(special.emitter(_name), in_float64(_function), 60)
 for _name in REGISTER:
     # "cast_float32" takes any dtype; emission is `convert` below, because it needs both dtypes.
     TABLE[f"cast_{_name}"] = Scalar(lambda a: a, (lambda name: lambda a: a != 0 if name == "bool" else np.asarray(a).astype(

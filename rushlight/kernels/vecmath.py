@@ -9,6 +9,7 @@ without one call the C library lane by lane.  `accuracy.py` measures them.
 import numpy as np
 
 from . import llvm
+from .arcs import HALF_PI, HALF_PI_LOW, acos, asin, atan, atan2
 from .ir import Function, Type, Value
 from .lookup import looked_up, looks_up, tanh_by_pieces
 
@@ -16,7 +17,6 @@ LN2 = {"float": (0.6931471824645996, -1.9046542121259336e-09), "double": (0.6931
 # Every part is rounded down, so that all are positive: with x = -0 each step of the reduction then gives -0.
 PI = {"float": (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14),
       "double": (3.141592653589793, 1.224646799147353e-16, 2.1657133478438278e-32)}
-HALF_PI, HALF_PI_LOW = 1.5707963267948966, 6.123233995736766e-17
 LOG2E = 1.4426950408889634
 # Adding and taking away this number rounds to an integer and leaves that integer in the low bits.
 MAGIC = {"float": 1.5 * 2.0**23, "double": 1.5 * 2.0**52}
@@ -45,12 +45,6 @@ SIN = {"float": (-2.5502593814508145e-08, 2.7627049803413684e-06, -0.00019843093
        "double": (-8.005858059980551e-18, 2.810466816590253e-15, -7.647139048550473e-13, 1.605904347799452e-10,
                   -2.505210838237619e-08, 2.7557319223971175e-06, -0.00019841269841269806, 0.008333333333333333,
                   -0.16666666666666666)}
-ATAN = (0.01627194475162406, -0.034558092551413795, 0.04551108126325172, -0.052303478730160745, 0.058789145444006215,
-        -0.06666423628069258, 0.0769229630497447, -0.09090908751076636, 0.11111111105106705, -0.14285714285659326,
-        0.199999999999998, -0.3333333333333333)
-ASIN = (0.02877844261259304, -0.014881409392818063, 0.017419357964884856, 0.005450878187720551, 0.010324318288744113,
-        0.011478952690257387, 0.013971235301124539, 0.017352391265909227, 0.022372173002005596, 0.030381944137085216,
-        0.04464285714637338, 0.07499999999998425, 0.16666666666666669)
 # erf(x) / x - 1 in x^2
 ERF = {"float": (7.875874871388078e-05, -0.000801686430349946, 0.005189087241888046, -0.02685421146452427,
                  0.11283594369888306, -0.3761262595653534, 0.12837916709551256),
@@ -225,22 +219,30 @@ def log_scaled(x: Value, factor: float, low: float, whole: tuple[float, float]) 
 
 
 def log2(x: Value) -> Value:
-    return log_scaled(x, LOG2E, 2.0355273740931033e-17, (1.0, 0.0))
+    factor, low = (1.4426950216293335, 1.9259629911266175e-08) if x.type.element == "float" else (LOG2E, 2.0355273740931033e-17)
+    return log_scaled(x, factor, low, (1.0, 0.0))
 
 
 def log10(x: Value) -> Value:
+    if x.type.element == "float":  # the first part of log10(2) times an exponent is exact
+        return log_scaled(x, 0.4342944920063019, -1.0103050052231683e-08, (0.301025390625, 4.605038981195214e-06))
     return log_scaled(x, 0.4342944819032518, 1.098319650216765e-17, (0.3010299956639812, -2.8037281277851704e-18))
 
 
 def exp2(x: Value) -> Value:
     kind = x.type.element
-    n = x.below(1100.0).above(-1100.0).rint()
-    value = ((x - n) * 0.6931471805599453 + (x - n) * 2.3190468138462996e-17)
-    p = value.fma(value * value.polynomial(*EXPM1[kind]), value) + 1.0
-    i = x.is_nan().select(x.constant(0.0), n).cast("fptosi", x.type.integer.element)
-    half = i >> 1
-    return (x > 1025.0).select(x.constant(INF), (x < -1080.0).select(
-        x.constant(0.0), p * power_of_two(half, kind) * power_of_two(i - half, kind)))
+    x = x.below(129.0).above(-151.0) if kind == "float" else x.below(1025.0).above(-1076.0)
+    shifted = x + MAGIC[kind]
+    n = shifted - MAGIC[kind]
+    r = x - n
+    if kind == "float":
+        p = r.polynomial(*EXP2_SHORT)
+    else:
+        t = r * LN2["double"][0]
+        lost = r.fma(LN2["double"][0], -t) + r * LN2["double"][1]
+        p = (t * t).fma(t.polynomial(*EXPM1[kind]), lost) + t + 1.0
+    integer = x.type.integer.element
+    return scaled(p, n, shifted.bitcast(integer) - x.constant(MAGIC[kind]).bitcast(integer))
 
 
 def sine_polynomial(r: Value) -> Value:
@@ -454,56 +456,10 @@ def gelu_slope(x: Value) -> Value:
     return (x * density).fma(0.3989422804014327, (x < 0.0).select(tail, 1.0 - tail))
 
 
-def atan_positive(size: Value) -> Value:
-    big, middle = size > 2.414213562373095, size > 0.41421356237309503
-    numerator = big.select(size.constant(-1.0), middle.select(size - 1.0, size))
-    denominator = big.select(size, middle.select(size + 1.0, 1.0))
-    w = numerator / denominator
-    base = big.select(size.constant(HALF_PI), middle.select(size.constant(HALF_PI / 2), 0.0))
-    low = big.select(size.constant(HALF_PI_LOW), middle.select(size.constant(HALF_PI_LOW / 2), 0.0))
-    z = w * w
-    return base + ((z * z.polynomial(*ATAN)).fma(w, w) + low)
-
-
-def atan(x: Value) -> Value:
-    return atan_positive(abs(x)).copysign(x)
-
-
-def atan2(y: Value, x: Value) -> Value:
-    a, b = abs(y), abs(x)
-    swap = a > b
-    quotient = swap.select(b, a) / swap.select(a, b)
-    # 0/0 and inf/inf are the corners that atan2 defines.
-    quotient = (a.equal(b) & a.equal(INF)).select(x.constant(1.0), quotient)
-    quotient = (a.equal(0.0) & b.equal(0.0)).select(x.constant(0.0), quotient)
-    angle = atan_positive(quotient)
-    angle = swap.select(HALF_PI - angle + HALF_PI_LOW, angle)
-    minus = x.bitcast("i64") < 0
-    angle = minus.select(2 * HALF_PI - angle + 2 * HALF_PI_LOW, angle)
-    return (x.is_nan() | y.is_nan()).select(x + y, angle.copysign(y))
-
-
-def asin_half(z: Value, s: Value) -> Value:
-    """asin(s) for s <= 1/2 and z = s * s."""
-    return (z * z.polynomial(*ASIN)).fma(s, s)
-
-
-def asin(x: Value) -> Value:
-    size = abs(x)
-    small = size < 0.5
-    z = small.select(size * size, (1.0 - size) * 0.5)
-    part = asin_half(z, small.select(size, z.sqrt()))
-    return small.select(part, HALF_PI - (part + part - HALF_PI_LOW)).copysign(x)
-
-
-def acos(x: Value) -> Value:
-    size = abs(x)
-    small = size < 0.5
-    z = small.select(size * size, (1.0 - size) * 0.5)
-    part = asin_half(z, small.select(x, z.sqrt()))
-    double = part + part
-    outer = (x < 0.0).select(2 * HALF_PI - (double - 2 * HALF_PI_LOW), double)
-    return small.select(HALF_PI - (part - HALF_PI_LOW), outer)
+def hypot(x: Value, y: Value) -> Value:
+    """float64 arithmetic for float32 results."""
+    infinite = abs(x).equal(INF) | abs(y).equal(INF)
+    return infinite.select(x.constant(INF), x.fma(x, y * y).sqrt())
 
 
 def sinh(x: Value) -> Value:
@@ -547,26 +503,59 @@ def power(x: Value, y: Value) -> Value:
     return (x.equal(1.0) | y.equal(0.0) | (x.equal(-1.0) & abs(y).equal(INF))).select(x.constant(1.0), value)
 
 
+def fmod(x: Value, y: Value) -> Value:
+    """By one quotient where that is exact to a unit; else (a branch that is rarely taken) the C library."""
+    a, b = abs(x), abs(y)
+    q = x.function.intrinsic("trunc", a / b)
+    r = (-q).fma(b, a)
+    r = (r < 0.0).select(r + b, r)
+    r = (r >= b).select(r - b, r)
+    result = (a < b).select(a, r).copysign(x)
+    large = (q >= 2.0 ** (MANTISSA[x.type.element] - 1)) & (a < INF) & (b > 0.0)
+    return replaced_lanes(result, large, "fmod" if x.type.element == "double" else "fmodf", x, y)
+
+
+def replaced_lanes(value: Value, lanes: Value, symbol: str, *args: Value) -> Value:
+    """`value`, but what the C library's function gives if any of `lanes` is set."""
+    function = value.function
+    hit = lanes if value.type.lanes == 1 else function.intrinsic("vector.reduce.or", lanes, result=Type("i1"), types=(lanes.type,))
+    before, tag = function.label, function.fresh("library")
+    function.branch_if(hit, f"{tag}.yes", f"{tag}.no", rarely=True)
+    function.block(f"{tag}.yes")
+    slow = lane_by_lane(symbol, args)
+    function.branch(f"{tag}.no")
+    function.block(f"{tag}.no")
+    return function.phi(value.type, [(value.text, before), (slow.text, f"{tag}.yes")])
+
+
+def nextafter(x: Value, y: Value) -> Value:
+    """One step of the bit pattern, which goes up with the size."""
+    integer = x.type.integer.element
+    away = (x < y) ^ (x.bitcast(integer) < 0)
+    bits = x.bitcast(integer) + away.select(x.constant(0).bitcast(integer) + 1, -1)
+    smallest = (x.constant(0.0).bitcast(integer) + 1).bitcast(x.type.element).copysign(y)
+    moved = x.equal(0.0).select(smallest, bits.bitcast(x.type.element))
+    return (x.is_nan() | y.is_nan()).select(x + y, x.equal(y).select(y, moved))
+
+
 # Functions with float32 and float64 forms, and those whose only form is good for double arguments that came from
 # floats (they would overflow or lose too many bits for true doubles, which go to the C library).
-BOTH = {"exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "sin": sin, "cos": cos, "tanh": tanh, "sigmoid": sigmoid,
-        "erf": erf, "gelu_slope": gelu_slope, "normal_cdf": normal_cdf}
-DOUBLE = {"atan": atan, "asin": asin, "acos": acos, "atan2": atan2}
-THROUGH_DOUBLE = {"tan": tan, "exp2": exp2, "log2": log2, "log10": log10, "sinh": sinh, "cosh": cosh, "asinh": asinh,
-                  "acosh": acosh, "atanh": atanh, "pow": power}
-LIBRARY = {"lgamma": "lgamma", "erfc": "erfc", "fmod": "fmod", "hypot": "hypot", "nextafter": "nextafter", "cbrt": "cbrt",
-           **{name: name for name in THROUGH_DOUBLE}}
-NAMES = frozenset({*BOTH, *DOUBLE, *THROUGH_DOUBLE, *LIBRARY})
+BOTH = {"exp": exp, "expm1": expm1, "exp2": exp2, "log": log, "log1p": log1p, "log2": log2, "log10": log10, "sin": sin, "cos": cos,
+        "tanh": tanh, "sigmoid": sigmoid, "erf": erf, "gelu_slope": gelu_slope, "normal_cdf": normal_cdf, "atan": atan, "asin": asin,
+        "acos": acos, "atan2": atan2, "fmod": fmod, "nextafter": nextafter}
+THROUGH_DOUBLE = {"tan": tan, "sinh": sinh, "cosh": cosh, "asinh": asinh, "acosh": acosh, "atanh": atanh, "pow": power, "hypot": hypot}
+LIBRARY = {"cbrt": "cbrt", **{name: name for name in THROUGH_DOUBLE}}
+NAMES = frozenset({*BOTH, *THROUGH_DOUBLE, *LIBRARY})
 
 
 def call(name: str, *args: Value) -> Value:
     """The value of a mathematical function; all arguments have one float type."""
     function, type = args[0].function, args[0].type
     double = type.element == "double"
-    if name in BOTH or double and name in DOUBLE:
-        body = BOTH.get(name) or DOUBLE[name]
-    elif not double and (name in DOUBLE or name in THROUGH_DOUBLE):
-        body = DOUBLE.get(name) or THROUGH_DOUBLE[name]
+    if name in BOTH:
+        body = BOTH[name]
+    elif not double and name in THROUGH_DOUBLE:
+        body = THROUGH_DOUBLE[name]
         wide = [a.cast("fpext", "double") for a in args]
         return function.call(written(function, f"{name}_wide", body, wide), wide[0].type, *wide).cast("fptrunc", "float")
     else:

@@ -14,7 +14,7 @@ from ..autograd.function import rebase_hook
 from ..autograd.node import Packed, alias, rare_of
 from ..core import dtypes, modes
 from ..core.errors import type_name
-from ..core.outline import outline
+from ..core.memory import destination
 from ..core.promotion import can_cast, result_dtype
 from ..core.size import broadcast_shapes
 from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
@@ -126,7 +126,7 @@ def general_pointwise(op, bound):
     extra = [bound[name] for name in op.positional if name not in op.tensors]
     named = {name: bound[name] for name in op.params if name not in op.positional}
     kernel = op.kernel
-    if outline.enough and op.name in CANDIDATES and not named and arrays[0].size >= NAMES["LARGE"]:  # it gives memory, and computes nothing
+    if op.name in CANDIDATES and not named and arrays[0].size >= NAMES["LARGE"]:
         kernel = partial(NAMES["on_all_cores"], op)
     try:
         with np.errstate(all="ignore"):
@@ -496,8 +496,13 @@ def inplace(function, tensor, args, kwargs):
             if isinstance(other, Tensor) and (other._meta is not None or tensor._meta is not None):  # a view of something
                 check_overlap(tensor._array, other._array)
     if not recording:
-        with modes.no_grad():
-            result = function(tensor, *args, **kwargs)
+        single = tensor._array.size >= NAMES["LARGE"] and is_single(function, kwargs)
+        destination.array = tensor._array if single else None
+        try:
+            with modes.no_grad():
+                result = function(tensor, *args, **kwargs)
+        finally:
+            destination.array = None
         store(tensor, result)
         bump(tensor)
         return tensor
@@ -512,6 +517,12 @@ def inplace(function, tensor, args, kwargs):
     if node is not None:
         rebase(tensor, node, result)
     return tensor
+
+
+def is_single(function, kwargs):
+    """Whether all that a function computes is one op of its first tensor, whose result may replace that at once."""
+    op = getattr(function, "op_record", None)
+    return op is not None and (op.kind == "op" or op.name in ("add", "sub", "div", "lerp") and not kwargs)
 
 
 def saves(node, tensor):

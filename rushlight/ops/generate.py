@@ -7,6 +7,7 @@ and pdb show them; `source(op)` returns them.  All generated functions share one
 import linecache
 import sys
 import types
+from functools import partial
 
 import numpy as np
 
@@ -21,11 +22,16 @@ NAMES = {"__builtins__": __builtins__, "__name__": "rushlight.ops.generated", "T
          "BY_NUMPY": dtypes.BY_NUMPY, "TIMES": TIMES}
 # kernels/eager.py lowers the limit: from then on large arrays of the ops it names go to a kernel on all cores.
 NAMES.update(LARGE=sys.maxsize, on_all_cores=None)
-CANDIDATES = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt relu abs neg erf _gelu _silu _add _sub mul _div "
-                       "maximum minimum _softmax _log_softmax _layer_norm _cumsum _cumprod reversed_cumsum _convolution _conv_transpose "
-                       "sinh cosh asin acos atan asinh acosh atanh erfc sgn sign lgamma frac logaddexp atan2 hypot remainder fmod "
-                       "_elu _celu _leaky_relu _softplus _mish _hardswish _hardsigmoid _hardtanh hardshrink softshrink logsigmoid "
-                       "_gather scatter_src scatter_value _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
+ELEMENTWISE = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt reciprocal relu abs neg erf erfc erfinv _gelu _silu _add _sub mul _div "
+    "maximum minimum clamp_min clamp_max sinh cosh asin acos atan asinh acosh atanh sgn sign lgamma digamma _polygamma frac ceil floor trunc "
+    "deg2rad rad2deg logaddexp logaddexp2 atan2 hypot copysign _nextafter remainder fmod _floor_quotient floor_divide trunc_divide _lerp "
+    "_elu _celu _leaky_relu _softplus _mish _hardswish _hardsigmoid _hardtanh hardshrink softshrink threshold _prelu logsigmoid logit _nan_to_num "
+    "i0 special_entr special_erfcx special_ndtr special_ndtri special_log_ndtr special_i0e special_i1 special_i1e special_bessel_j0 special_bessel_j1 "
+    "special_bessel_y0 special_bessel_y1 special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 "
+    "special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1".split())
+CANDIDATES = ELEMENTWISE | frozenset("_softmax _log_softmax _layer_norm _cumsum _cumprod reversed_cumsum _convolution _conv_transpose _gather scatter_src "
+                                     "scatter_value _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
 NAMES["SMALL"] = 1 << 12  # elements; below it a tensor may keep its shape in `_shape`
 modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
 SCALARS = "(kind is float or kind is int)"
@@ -81,6 +87,9 @@ def make_classes(op):
         made = node_classes(op)
         NAMES[f"{op.name}__node"], NAMES[f"{op.name}__general"] = made
         op.classes = made
+        if has_large(op):
+            NAMES[f"{op.name}__large"] = type(op.node_name, (made[0],), {"__slots__": (), "apply": GraphNode.apply_large, "propagate": Node.propagate,
+                                                                       "__module__": "rushlight.autograd"})
 
 
 def stub_rules(op):
@@ -158,6 +167,11 @@ LABELS = {name: "torch::autograd::" + name for name in ("CopyBackwards", "NotImp
 
 def has_fix(op):
     return op.family == "pointwise" and len(op.tensors) > 1
+
+
+def has_large(op):
+    """Whether nodes of large arrays are of a class of their own, whose rules run as kernels."""
+    return op.name in ELEMENTWISE and has_rules(op) and len(op.tensors) < 3
 
 
 def has_rules(op):
@@ -238,7 +252,7 @@ def function_lines(op, out=True):
     if op.family == "pointwise":
         body.append(f"s = {first}._shape")
     body += [f"x_{t} = None if {t} is None else {t}._array" for t in optional]
-    body += ["try:", f"    r = {kernel_call(op, first, call)}", "except Exception as error:",
+    body += ["try:", *kernel_lines(op, first, call), "except Exception as error:",
              f"    return recover({name}__op, {values}, error)"]
     body += finish_lines(op, first, optional)
     return [*lines, *("        " + line for line in body), fallback]
@@ -248,6 +262,15 @@ def kernel_call(op, first, call):
     """The call of the kernel; asking for the size costs 30 ns, so only ops that have something to gain do, where `s` does not say "small"."""
     text, known = f"{op.name}__kernel({call})", "s is not None or " if op.family == "pointwise" else ""
     return text if op.name not in CANDIDATES else f"{text} if {known}x_{first}.size < LARGE else on_all_cores({op.name}__op, {call})"
+
+
+def kernel_lines(op, first, call):
+    """The result `r`, and `made`, the class of its node."""
+    if not has_large(op):
+        return [f"    r = {kernel_call(op, first, call)}"]
+    known = "s is not None or " if op.family == "pointwise" else ""
+    return [f"    if {known}x_{first}.size < LARGE:", f"        r, made = {op.name}__kernel({call}), {op.name}__node", "    else:",
+            f"        r, made = on_all_cores({op.name}__op, {call}), {op.name}__large"]
 
 
 def view_lines(op, values):
@@ -305,7 +328,7 @@ def record_lines(op, optional, scalar=None):
         condition = "(" + " or ".join(f"e_{t} is not None" for t in with_rule) + ")"
     else:
         lines, condition = [], asks[0]
-    lines += [f"if {condition} and grad_enabled():", f"    n = {op.name}__node()"]
+    lines += [f"if {condition} and grad_enabled():", "    n = made()" if has_large(op) else f"    n = {op.name}__node()"]
     edges = {}
     for t in with_rule:
         fields = []
@@ -351,14 +374,14 @@ def binary_lines(op, out):
     lines = [f"    if {PLAIN.format(a)} and {guard}:", f"        d = {a}._dtype", f"        kind = type({b})",
              f"        if (kind is Tensor or kind is Parameter) and {b}._dtype is d and d.{fast}:"]
     body = [f"x_{a} = {a}._array", f"x_{b} = {b}._array", f"s = {a}._shape", f"if s is not {b}._shape:", "    s = None",
-            "try:", f"    r = {kernel_call(op, a, f'x_{a}, x_{b}{call}')}",
+            "try:", *kernel_lines(op, a, f"x_{a}, x_{b}{call}"),
             "except Exception as error:", f"    return recover({name}__op, {values}, error)", *finish_lines(op, a, ())]
     lines += ["            " + line for line in body]
     if op.numbers == "none":
         return lines
     lines += [f"        if {SCALARS} and d.fast_float:"]
     body = [f"x_{a} = {a}._array", f"s = {a}._shape", "try:", f"    z = d.numbers.get({b})", "    if z is None:", f"        z = number_array(d, {b})",
-            f"    r = {name}__kernel(x_{a}, z{call})", "except Exception as error:",
+            *kernel_lines(op, a, f"x_{a}, z{call}"), "except Exception as error:",
             f"    return recover({name}__op, {values}, error)", *finish_scalar(op, a, b)]
     return lines + ["            " + line for line in body]
 
@@ -558,6 +581,16 @@ class GraphNode(Node):
         if freed is not None:
             self.free(freed)
         return tuple(final)
+
+    def apply_large(self, g, freed, need):
+        """The rules on large ndarrays, each as a kernel on all cores where one can be made of it."""
+        op = self.op
+        results = self.run_rules({name: partial(NAMES["gradient_on_all_cores"], op, name) for name in op.grad}, g, need, lambda tensor: tensor._array)
+        if freed is not None:
+            self.free(freed)
+        if has_fix(op) and self.fix is not None:
+            return unbroadcast(self.fix, results)
+        return tuple(results)
 
     def rule_gradient(self, gradients):
         """What `g` (one differentiable output) or `gs` is for the rules; None where no gradient arrived."""

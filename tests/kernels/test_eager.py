@@ -6,6 +6,7 @@ import pytest
 import rushlight as torch
 from rushlight.kernels import eager, llvm
 from rushlight.ops import functional as F
+from rushlight.ops import generate, record
 from rushlight.tensor import wrap
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
@@ -162,6 +163,106 @@ def test_activations_and_their_gradients(name):
             found.append((y.detach()._array, x.grad._array))
     for whole, first, rest in zip(*found):
         np.testing.assert_allclose(whole, np.concatenate([first, rest]), rtol=3e-6, atol=1e-6)
+
+
+ARGUMENTS = {"_polygamma": (1,), "_elu": (1.5, 1.0, 1.0), "_celu": (1.3, 1.0, 1 / 1.3), "_leaky_relu": (0.2,), "_softplus": (1.0, 20.0), "_hardtanh": (-0.5, 2.0),
+             "hardshrink": (0.3,), "softshrink": (0.3,), "threshold": (0.1, 2.0), "logit": (None,), "_nan_to_num": (1.0, 2.0, -3.0), "_gelu": ("none",)}
+CORNERS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 1e-40, 3e38, -3e38, 1e-45, 7.0, 4.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", sorted(generate.ELEMENTWISE))
+def test_large_arrays_of_any_layout_give_what_small_ones_give(name, dtype):
+    op = record.REGISTRY[name]
+    function, count, extra = op.function, len(op.tensors), ARGUMENTS.get(name, ())
+    arrays = [(RNG.normal(size=(300, 500)) * 3).astype(dtype), (RNG.normal(size=(300, 500)) * 2).astype(dtype), RNG.uniform(0, 1, (300, 500)).astype(dtype)]
+    with np.errstate(all="ignore"):
+        corners = [corner.astype(dtype).ravel() for corner in np.meshgrid(CORNERS, CORNERS)]
+    arrays[0][0, :256], arrays[1][0, :256] = corners
+    arrays[0][299, 490:] = np.inf  # what is left of the last block
+    arrays = arrays[:count]
+    near = {"rtol": 1e-6, "atol": 1e-6} if dtype is np.float32 else {"rtol": 1e-12, "atol": 1e-13}
+
+    def by_parts(call, *whole):
+        return np.concatenate([call(*[wrap(array[k:k + 100].copy()) for array in whole])._array for k in range(0, 300, 100)])
+
+    want = by_parts(lambda *parts: function(*parts, *extra), *arrays)
+    np.testing.assert_allclose(function(*map(wrap, arrays), *extra)._array, want, **near)
+    assert any(key[0] == name and type(made) is not int and made is not None for key, made in eager._kernels.items())
+    turned = [wrap(np.ascontiguousarray(array.T)).t() for array in arrays]
+    got = function(*turned, *extra)
+    assert got.stride() == turned[0].stride()
+    np.testing.assert_allclose(got._array, want, **near)
+    if count == 2 and op.numbers != "none":
+        np.testing.assert_allclose(function(wrap(arrays[0]), 0.7)._array, by_parts(lambda part: function(part, 0.7), arrays[0]), **near)
+    in_place = getattr(torch.Tensor, name.lstrip("_") + "_", None)
+    if in_place is not None and count <= 2 and name != "_nan_to_num":
+        written = wrap(arrays[0].copy())
+        place = written.data_ptr()
+        in_place(written, *map(wrap, arrays[1:]), *extra)
+        np.testing.assert_allclose(written._array, want, **near)
+        assert written.data_ptr() == place
+
+
+@pytest.mark.parametrize("name", sorted(name for name in generate.ELEMENTWISE if generate.has_large(record.REGISTRY[name])))
+def test_gradients_of_large_arrays_are_those_of_small_ones(name):
+    op = record.REGISTRY[name]
+    count, extra = len(op.tensors), (0,) if name == "_polygamma" else ARGUMENTS.get(name, ())  # beyond the trigamma function NumPy takes long
+    arrays = [(RNG.normal(size=(300, 500)) * 2).astype(np.float32) for _ in range(count + 1)]
+    with np.errstate(all="ignore"):
+        corners = [corner.astype(np.float32).ravel() for corner in np.meshgrid(CORNERS[:10], CORNERS[:10])]
+    for array, corner in zip(arrays[:-1], corners):
+        array[0, :100] = corner
+
+    def gradients(*parts):
+        tensors = [wrap(part.copy()).requires_grad_() for part in parts[:-1]]
+        try:
+            op.function(*tensors, *extra).backward(wrap(parts[-1].copy()))
+        except (NotImplementedError, RuntimeError) as error:  # it has no derivative: then so for all sizes
+            return [str(error)]
+        return [tensor.grad._array for tensor in tensors]
+
+    whole = gradients(*arrays)
+    parts = [gradients(*[array[k:k + 100] for array in arrays]) for k in range(0, 300, 100)]
+    for found, *pieces in zip(whole, *parts):
+        if isinstance(found, str):
+            assert found == pieces[0]
+        else:
+            np.testing.assert_allclose(found, np.concatenate(pieces), rtol=1e-5, atol=4e-6)
+
+
+def test_large_nodes_keep_the_rules_of_saved_tensors():
+    x = wrap(RNG.normal(size=(300, 500)).astype(np.float32)).requires_grad_()
+    y = x.tanh()
+    assert type(y.grad_fn).__name__ == "TanhBackward0"
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.sum().backward()
+    z = x.sin()
+    (first,) = torch.autograd.grad(z.sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    np.testing.assert_allclose(second._array, -np.sin(x.detach()._array), rtol=1e-5, atol=1e-6)
+    row = wrap(RNG.normal(size=500).astype(np.float32)).requires_grad_()
+    (x * row).sum().backward()
+    np.testing.assert_allclose(row.grad._array, x.detach()._array.sum(0), rtol=1e-4, atol=1e-3)
+
+
+def test_in_place_ops_that_read_what_they_write():
+    x = RNG.normal(size=400_000).astype(np.float32)
+    whole = wrap(x.copy())
+    whole.add_(whole)
+    np.testing.assert_array_equal(whole._array, x + x)
+    base = wrap(np.repeat(x, 2))
+    base[::2].mul_(base[1::2])  # neither lies dense
+    np.testing.assert_array_equal(base._array[::2], x * x)
+    whole = wrap(x.copy())
+    whole.add_(whole, alpha=2)
+    np.testing.assert_allclose(whole._array, x * 3, rtol=1e-6)
+    version = whole._version
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        whole.add_(wrap(np.ones((2, 1), np.float32)))
+    assert whole._version == version
+    np.testing.assert_allclose(whole._array, x * 3, rtol=1e-6)
 
 
 INDEXED = [((400, 500), 0), ((400, 500), 1), ((7, 300, 80), 1), ((7, 300, 80), 2), ((200_000,), 0)]

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, -5e-324, 1e-40, -1e-40, 1e308, -1e308, 1.0, -1.0, 0.5, 2.0]
 EXACT = {"exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "log1p": lambda x: mpmath.log(1 + x), "sin": mpmath.sin,
          "cos": mpmath.cos, "tanh": mpmath.tanh, "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)), "erf": mpmath.erf,
-         "atan": mpmath.atan, "asin": mpmath.asin, "acos": mpmath.acos}
+         "exp2": lambda x: mpmath.mpf(2) ** x, "log2": lambda x: mpmath.log(x, 2), "log10": mpmath.log10, "atan": mpmath.atan, "asin": mpmath.asin, "acos": mpmath.acos}
 
 
 @pytest.mark.parametrize("name", accuracy.REFERENCE)
@@ -38,7 +38,7 @@ def test_float64_is_within_two_ulp(name):
                         10.0 ** rng.uniform(-200, 200, 40) * rng.choice([-1, 1], 40)])
     if name in ("asin", "acos"):
         x = np.concatenate([rng.uniform(-1, 1, 80), 1 - 10.0 ** rng.uniform(-16, 0, 20)])
-    x = np.abs(x) if name == "log" else x[x > -1] if name == "log1p" else x
+    x = np.abs(x) if name in ("log", "log2", "log10") else x[x > -1] if name == "log1p" else x
     for at, got in zip(x, accuracy.compiled(name, np.float64)(x)):
         with mpmath.workdps(400 if abs(at) < 1e-17 or abs(at) > 1e6 else 40):
             exact = EXACT[name](mpmath.mpf(float(at)))
@@ -58,6 +58,27 @@ def test_special_values(name, dtype):
     np.testing.assert_allclose(got, want, rtol=4 * np.finfo(dtype).eps, atol=0)
     zeros = want == 0
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+
+
+def test_what_tends_to_one_gets_there():
+    """1 - tanh(x) ** 2 is to be 0 where float32 tells nothing else: infinity times it is then not infinite."""
+    far = np.array([np.inf, -np.inf, 50.0, -50.0, 12.0, -12.0], np.float32)
+    for name in ("tanh", "erf"):
+        np.testing.assert_array_equal(accuracy.compiled(name, np.float32)(far), np.sign(far))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["fmod", "nextafter"])
+def test_what_is_exact(name, dtype):
+    rng = np.random.default_rng(0)
+    wide = [rng.normal(size=2000) * 10.0 ** rng.uniform(-12, 12, 2000) for _ in range(2)]
+    corners = np.meshgrid([0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 1e-45, 5e-324, 3e38, 1.5, -2.5], [*map(float, SPECIAL)])
+    with np.errstate(all="ignore"):
+        x, y = (np.concatenate([many, corner.ravel(), rng.integers(-9, 9, 500)]).astype(dtype) for many, corner in zip(wide, corners))
+        got, want = accuracy.compiled(name, dtype, 2)(x, y), getattr(np, name)(x, y)
+    np.testing.assert_array_equal(got, want)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
 
 
 def test_pow_has_cs_corners():
