@@ -7,10 +7,12 @@ import functools
 import inspect
 import itertools
 import math
+import string
 import time
 import warnings
 from collections import deque
 from contextvars import ContextVar
+from types import BuiltinFunctionType
 from typing import Any, NamedTuple
 
 
@@ -40,13 +42,15 @@ UNTOLD: dict[Any, Limits] = {
 }
 
 
+PLAIN = frozenset(string.ascii_letters + string.digits + "_$=,./*- ")  # of these a builtin's text consists if no part of it is in doubt
+
 TEXTS: dict[Any, int] = {getattr: 1, hasattr: 1, setattr: 1, delattr: 1, format: 1}  # which argument must be a text
 
 
 @functools.lru_cache(1024)
 def limits(function: Any) -> Limits | None:
     """What a function takes, or None if that is not known."""
-    found = UNTOLD.get(function)
+    found = UNTOLD.get(function) or told(function)
     if found is not None:
         return found
     try:
@@ -57,6 +61,32 @@ def limits(function: Any) -> Limits | None:
     by_name = frozenset(one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
     return Limits(sum(one.default is one.empty for one in by_place), None if any(one.kind is one.VAR_POSITIONAL for one in parameters) else len(by_place),
                   None if any(one.kind is one.VAR_KEYWORD for one in parameters) else by_name)
+
+
+def told(function: Any) -> Limits | None:
+    """What a builtin says it takes, where that is names and plain defaults only: `inspect` makes a tokenizer for it, in 20 ms.
+
+    >>> told(isinstance), told(sum)
+    (Limits(least=2, most=2, names=frozenset()), Limits(least=1, most=2, names=frozenset({'start'})))
+    """
+    text = getattr(function, "__text_signature__", None)
+    if type(function) is not BuiltinFunctionType or type(text) is not str or not PLAIN.issuperset(text[1:-1]):
+        return None
+    least, most, names, by_name = 0, 0, set(), False
+    for part in text[1:-1].split(", ") if text != "()" else ():
+        name, _, default = part.partition("=")
+        if part == "/":
+            names.clear()
+        elif part == "*":
+            by_name = True
+        elif part[0] == "*":
+            return None
+        elif part[0] != "$":  # the module or object that it is bound to
+            names.add(name)
+            if not by_name:
+                most += 1
+                least += not default
+    return Limits(least, most, frozenset(names))
 
 
 def fits(function: Any, args: tuple, kwargs: dict) -> bool:
