@@ -239,18 +239,17 @@ class Forks(Rolling):
 
     def check_merges(self, outputs: list[Node]) -> None:
         """At the end: nobody can tell a chosen value from the one that it would have been."""
-        for merge in self.merges:
-            if not merge.sides or merge.made.tracer is None:  # in a loop that is one node nothing is written
-                continue
+        places = {node: at for at, node in enumerate(self.graph.nodes)} if self.merges else {}
+        merges = [merge for merge in self.merges if merge.sides and merge.made.node in places]  # in a loop that is one node nothing is written
+        acting = [node for node in places if node.op.startswith("call") and acts(node)]
+        given = [node for node in places if node.op in ("placeholder", "get_attr")]
+        for merge in merges:
             arrays = [value.stand_in._array for value in (merge.made, *merge.sides)]
-            node = merge.made.node
-            while node is not self.graph._root:
-                if acts(node) and any(self.lies_in(used, array) for used in node.all_input_nodes for array in arrays):
+            for node in acting:
+                if places[node] > places[merge.made.node] and any(self.lies_in(used, array) for used in node.all_input_nodes for array in arrays):
                     raise Again(merge.key)
-                node = node._next
-            others = [node for node in self.graph.nodes if node.op in ("placeholder", "get_attr")]
             if any(self.lies_in(node, arrays[0]) for node in outputs) and any(
-                    self.lies_in(node, array) for node in (*others, *outputs) for array in arrays[1:]):
+                    self.lies_in(node, array) for node in (*given, *outputs) for array in arrays[1:]):
                 raise Again(merge.key)
             if any(id(value) in self.attributes for value in (merge.made, *merge.sides)):
                 raise Again(merge.key)
