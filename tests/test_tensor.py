@@ -166,3 +166,20 @@ def test_as_strided_never_leaves_its_storage():
     for size, stride, offset in (((5,), (1,), 0), ((2,), (4,), 0), ((1,), (1,), 4), ((2, 2), (2, 2), 0)):
         with pytest.raises(RuntimeError, match="out of bounds"):
             x.as_strided(size, stride, offset)
+
+
+def test_asarray_keeps_the_history_of_a_tensor():
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    assert torch.asarray(x) is x and torch.asarray(y) is y
+    assert torch.asarray(y, dtype=torch.float64).requires_grad and torch.asarray(y, copy=True).grad_fn is not None
+    assert not torch.asarray(y, requires_grad=False).requires_grad and torch.asarray([1.0], requires_grad=True).requires_grad
+    torch.asarray(y, dtype=torch.float64).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_a_complex_number_does_not_fill_real_numbers():
+    for fill in (torch.Tensor.masked_fill, torch.Tensor.masked_fill_):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type float without overflow"):
+            fill(torch.zeros(2, 2), torch.tensor(True), 1j)
+    assert torch.zeros(2, dtype=torch.complex64).masked_fill(torch.tensor([True, False]), 1j).tolist() == [1j, 0]

@@ -266,8 +266,9 @@ def to_dlpack(tensor):
 
 
 @apart("asarray")
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
-    """A tensor of anything that can be one, sharing memory where it can unless `copy` is True.
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
+    """A tensor of anything that can be one, sharing memory where it can unless `copy` is True; a tensor keeps its history unless
+    `requires_grad` is False.
 
     >>> import rushlight as torch
     >>> torch.asarray([1, 2])
@@ -275,7 +276,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """
     devices.require_cpu(device)
     if isinstance(obj, Tensor):
-        result = obj.detach() if obj._requires_grad and not requires_grad else obj
+        result = obj.detach() if obj._requires_grad and requires_grad is False else obj
         if dtype is not None and dtype is not obj._dtype:
             if copy is False:
                 raise ValueError("can't alias tensor with dtype " + repr(obj._dtype) + " as dtype " + repr(dtype))

@@ -314,6 +314,8 @@ def masked_fill(input, mask, value):
         if not can_cast(value._dtype, input._dtype):
             raise RuntimeError(f"value cannot be converted to type {CHECKED_NAMES.get(input._dtype.name, input._dtype.name)} without overflow")
         return _masked_fill_tensor(input, mask, value)
+    if type(value) is complex and not input._dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {CHECKED_NAMES.get(input._dtype.name, input._dtype.name)} without overflow")
     return _masked_fill(input, mask, value if type(value) is float and input._dtype.fast_float else number_for(input, value))
 
 
