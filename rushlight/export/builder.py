@@ -14,7 +14,8 @@ from ..capture.rebuild import Rebuild
 from ..capture.sources import find_value
 from ..capture.symbols import Symbol
 from ..capture.traced import Traced, assert_true, set_mode
-from ..core.pytree import children_of, tree_flatten
+from ..core.pytree import children_of, tree_flatten, tree_map
+from ..core.size import Size
 from ..graph import Graph, GraphModule, Node, map_nodes
 from ..ops import tensor as as_tensor
 from ..tensor import Parameter, Tensor
@@ -233,7 +234,8 @@ class Builder:
     # -- outputs -----------------------------------------------------------------------------------------------------
 
     def outputs(self) -> tuple[list, Any, list]:
-        leaves, spec = tree_flatten(self.value)
+        sizes_as_tuples = tree_map(lambda leaf: tuple(leaf) if type(leaf) is Size else leaf, self.value)
+        leaves, spec = tree_flatten(sizes_as_tuples)
         outputs, specs = [], []
         for leaf in leaves:
             if type(leaf) is Traced and leaf.node in self.tracer.valued:  # a number that depends on values

@@ -453,3 +453,13 @@ def test_classes_of_an_adaptive_softmax():
     for bad in (4, -1):
         with pytest.raises(RuntimeError, match="out of bounds"):
             program(torch.ones(2, 4), torch.tensor([0, bad]))
+
+
+def test_shapes_among_the_outputs():
+    """They come as tuples, free sizes in them."""
+    class Shapes(nn.Module):
+        def forward(self, x):
+            return x + 1, x.shape, {"size": x[1:].size()}
+
+    program = export(Shapes(), (torch.ones(4, 3),), dynamic_shapes=({0: Dim("rows")},))
+    assert program(torch.ones(6, 3))[1:] == ((6, 3), {"size": (5, 3)})
