@@ -597,17 +597,17 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     return Emitted(steps, scratch)
 
 
-def followed(follow: Follow | None, shape: Shape, out: str, apart: bool = False) -> tuple[Shape, After | None, list, str]:
+def followed(follow: Follow | None, shape: Shape, out: str, gap: int = 0) -> tuple[Shape, After | None, list, str]:
     """The kernel that runs inside a product cut up like this, if one does, its buffers, and where the product then goes.
 
-    A kernel over rows gets whole ones.  `apart`: a block lies in memory of its own, as long as it is wide.
+    A kernel over rows gets whole ones.  With `gap` a block lies in memory of its own, with so many elements between its rows.
     """
     if follow is None:
         return shape, None, [], out
     whole = shape.column_block >= shape.column_tiles
-    found = follow(None if whole else shape.column_block * shape.width, shape.column_block * shape.width * apart)
+    found = follow(None if whole else shape.column_block * shape.width, (shape.column_block * shape.width + gap) if gap else 0)
     if found is None and not whole and shape.n <= WHOLE_ROWS:
-        shape, found = shape._replace(column_block=shape.column_tiles), follow(None, shape.column_tiles * shape.width * apart)
+        shape, found = shape._replace(column_block=shape.column_tiles), follow(None, (shape.column_tiles * shape.width + gap) if gap else 0)
     if found is None:
         return shape, None, [], out
     function, buffers, blocks, out = found

@@ -29,6 +29,7 @@ SIDE = 2 * ROWS  # rows and columns of a microkernel
 DEPTH = 1024  # of K that one pass goes over
 ALIAS = 1024  # elements
 HIGH, WIDE = 64, 512  # rows and columns of a block
+GAP = 16  # elements between rows of sums: so they do not share sets of the nearest cache
 PIECES = 16  # that a product is shared out in
 PARALLEL_WORK = 15_000_000  # multiplications, about 20 us
 
@@ -200,7 +201,7 @@ class TileProduct(Product):
         shape, f = self.shape, self.task("blocks")
         frame, begin, end = f.parameters
         a, b, c, sums = (f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8) for slot in (slots["a"], slots["b"], self.c.slot, slots["sums"]))
-        pitch, high = shape.column_block * shape.width, shape.row_block * shape.rows
+        pitch, high = shape.column_block * shape.width + GAP, shape.row_block * shape.rows
         # Pieces begin at other sixteenths of the tasks, whatever their number.
         sums = f.address(sums, f.op("udiv", begin * PIECES, f.i64(tasks)) * (pitch * high), "float")
         row_blocks, column_blocks = ceil_div(shape.row_tiles, shape.row_block), ceil_div(shape.column_tiles, shape.column_block)
@@ -242,7 +243,7 @@ class TileProduct(Product):
                 self.copy_out(f, sums, f.address(c, self.batch_start(f, self.c, batch), "float"), first, last, first_column * SIDE)
                 return
             # Where row 0 and column 0 of the product would be.
-            before = (batch * shape.m + first + column_number) * -pitch
+            before = (batch * shape.m + first) * -pitch - first_column * SIDE
             f.store(f.emit(POINTER, f"getelementptr float, {sums}, {before}"), f.address(own, f.i64(place), "ptr"), 8)
             self.follow(f, own, batch, first_row, last_row, column_number)
 
@@ -264,8 +265,8 @@ class TileProduct(Product):
     def copy_out(self, f: Function, sums: Value, c: Value, first: Value, last: Value, column: Value) -> None:
         """Rows of the block to the product."""
         shape, vector = self.shape, Type("float", ROWS)
-        pitch = shape.column_block * shape.width
-        width = (f.i64(shape.n) - column).below(pitch)
+        wide = shape.column_block * shape.width
+        pitch, width = wide + GAP, (f.i64(shape.n) - column).below(wide)
 
         def row(i: Value) -> None:
             source, target = f.address(sums, (i - first) * pitch, "float"), f.address(c, i * shape.n + column, "float")
@@ -298,7 +299,7 @@ def emit_tiles(module: Module, name: str, array: External, sources: list[Source]
     a, b = operand(sources[0], 0), operand(sources[1], 1)
     *batch_dims, m, k = sources[0].shape
     n, batch = sources[1].shape[-1], math.prod(batch_dims)
-    shape, after, more, out = followed(follow, choose(batch, m, n, k, a), out, True)
+    shape, after, more, out = followed(follow, choose(batch, m, n, k, a), out, GAP)
     c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
     many = {"a": any(possibly(s) for _, s in a.batch), "b": any(possibly(s) for _, s in b.batch)}
     tasks = batch * ceil_div(shape.row_tiles, shape.row_block) * ceil_div(shape.column_tiles, shape.column_block)
@@ -306,7 +307,7 @@ def emit_tiles(module: Module, name: str, array: External, sources: list[Source]
     buffers = [placed(sources[0]), placed(sources[1]), f"{name}_sums" if after else out]
     slots, packs = {"a": 0, "sums": len(buffers)}, []
     buffers.append(f"{name}_sums")
-    scratch = [(f"{name}_sums", areas * shape.row_block * shape.column_block * SIDE * SIDE * 4)]
+    scratch = [(f"{name}_sums", areas * shape.row_block * SIDE * (shape.column_block * SIDE + GAP) * 4)]
     for label, wanted, tiles in (("a", shape.pack_a, shape.row_tiles), ("b", True, shape.column_tiles)):
         if wanted:
             slots[label] = len(buffers)
