@@ -15,7 +15,8 @@ from .arrays import External, Source, contiguous
 from .emit import across
 from .externals import EMIT, Emitted, shared_code
 from .ir import Function, Module, Type, Value
-from .matmul import Operand, Product, Shape, choose, operand, placed
+from .matmul import Product, choose, operand, placed
+from .panels import Operand, Shape
 from .runtime import Step
 from .sizes import grain, is_open, same
 
@@ -66,12 +67,14 @@ class Attention:
         nothing = Operand(0, 0, (), 0, 1)
         # The height of a tile depends on m alone: tiles of several products go together row by row.
         rows = choose(self.batch, m, 2 * self.lanes, k, nothing, nothing, self.lanes, self.registers, False).rows
-        return choose(self.batch, m, n, k, nothing, nothing, self.lanes, self.registers, False)._replace(rows=rows, pack_a=False, pack_b=True)
+        return choose(self.batch, m, n, k, nothing, nothing, self.lanes, self.registers, False)._replace(rows=rows, pack_a=False, pack_b=True, depth=k)
 
-    def product(self, m: int, n: int, k: int, a: tuple[int, ...], line: int) -> Product:
-        """Tiles of an (m, k) by (k, n) product: A with strides `a`, B in panels, rows of the result `line` apart."""
-        return Product(self.module, self.name, self.dtype, self.shape(m, n, k), Operand(0, 0, (), a[0], a[1]), Operand(0, 0, (), 0, 1),
+    def product(self, m: int, n: int, k: int, a: tuple[int, ...], line: int, whole: bool) -> Product:
+        """Tiles of an (m, k) by (k, n) product: A with strides `a`, B in panels, rows of the result `line` apart. `whole`: over all of K."""
+        made = Product(self.module, self.name, self.dtype, self.shape(m, n, k), Operand(0, 0, (), a[0], a[1]), Operand(0, 0, (), 0, 1),
                        Operand(0, 0, (), line, 1))
+        made.whole_passes = whole
+        return made
 
     def panels(self, label: str, source: Source, slot: int, transposed: bool) -> Panel:
         """Pack a matrix in panels of columns (of its transpose: of rows)."""
@@ -79,7 +82,7 @@ class Attention:
         rows, columns = source.shape[-2:]
         extent, depth = (rows, columns) if transposed else (columns, rows)
         along, across = (given.second, given.first) if transposed else (given.first, given.second)
-        shape = self.shape(depth, extent, depth)._replace(k=depth)
+        shape = self.shape(depth, extent, depth)._replace(k=depth, depth=depth)
         writer = Product(self.module, self.name, self.dtype, shape, given, given, given)
         target = len(self.buffers)
         self.buffers.append(f"{self.name}_{label}")
@@ -193,8 +196,8 @@ class Attention:
         f = self.function("rows")
         _, begin, end = f.parameters
         *out_lead, out_line, _ = out
-        scores = self.product(self.length, self.keys, self.depth, self.query.strides[-2:], self.line)
-        mixed = self.product(self.length, self.out_depth, self.keys, (self.line, 1), out_line)
+        scores = self.product(self.length, self.keys, self.depth, self.query.strides[-2:], self.line, True)
+        mixed = self.product(self.length, self.out_depth, self.keys, (self.line, 1), out_line, not self.causal)
         shape, size = scores.shape, scalars.SIZE[self.dtype]
         line = f.alloca(Type(self.element), (shape.rows + TOGETHER) * self.line)
         totals = f.alloca(Type(self.element), shape.rows + TOGETHER)
@@ -246,11 +249,11 @@ class Attention:
         f = self.function("gradients")
         _, begin, end = f.parameters
         lines = [strides[-2] for _, strides in places]
-        scores = self.product(self.length, self.keys, self.depth, self.query.strides[-2:], self.line)
-        slopes = self.product(self.length, self.keys, self.out_depth, grad.strides[-2:], self.line)
-        to_query = self.product(self.length, self.depth, self.keys, (self.line, 1), lines[0])
-        to_key = self.product(self.keys, self.depth, self.length, (1, self.line), lines[1])
-        to_value = self.product(self.keys, self.out_depth, self.length, (1, self.line), lines[2])
+        scores = self.product(self.length, self.keys, self.depth, self.query.strides[-2:], self.line, True)
+        slopes = self.product(self.length, self.keys, self.out_depth, grad.strides[-2:], self.line, True)
+        to_query = self.product(self.length, self.depth, self.keys, (self.line, 1), lines[0], not self.causal)
+        to_key = self.product(self.keys, self.depth, self.length, (1, self.line), lines[1], False)
+        to_value = self.product(self.keys, self.out_depth, self.length, (1, self.line), lines[2], False)
         shape = scores.shape
         weight = f.alloca(Type(self.element), (self.block * shape.rows + TOGETHER) * self.line)
         slope = f.alloca(Type(self.element), (self.block * shape.rows + TOGETHER) * self.line)

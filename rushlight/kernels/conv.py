@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 from . import scalars
 from .arrays import External, Source, contiguous
-from .direct import TASKS, Direct, DirectWeight
+from .direct import SHARED, TASKS, Direct, DirectWeight
 from .epilogue import After, Follow
 from .externals import EMIT, Emitted
 from .few import Few
 from .ir import Function, Module, Type, Value
-from .matmul import I64, POINTER, Operand, Product, Shape, placed
+from .matmul import placed
+from .panels import I64, POINTER, Operand, Packing, Shape
 from .runtime import Step
 from .sizes import ceil_div, grain, same
 
@@ -152,8 +153,8 @@ def pack(writer: Convolution, label: str, side: Operand, batch: Any, depth: int,
          scratch: list, steps: list) -> int:
     """The frame slot of panels [batch][block of output channels][depth][width], with the step that fills them."""
     g, width = writer.g, direct.width
-    shape = Shape(batch, depth, g.outputs, depth, 1, direct.lanes, direct.vectors, 1, 1, True, True)
-    product = Product(writer.module, writer.name, writer.dtype, shape, side, side, side)
+    shape = Shape(batch, depth, g.outputs, depth, 1, direct.lanes, direct.vectors, 1, 1, True, True, depth)
+    product = Packing(writer.module, writer.name, writer.dtype, shape, side, side, side)
     product.frame = writer.frame
     slot, panels = len(buffers), batch * ceil_div(g.outputs, width)
     buffers.append(f"{writer.name}_{label}")
@@ -164,7 +165,7 @@ def pack(writer: Convolution, label: str, side: Operand, batch: Any, depth: int,
 
 
 def finished(name: str, buffers: list[str], scratch: list, steps: list) -> Emitted:
-    made = [Step(function, buffers, items, grain(items, work, 400_001, 16)) for function, items, work in steps]
+    made = [Step(function, buffers, items, grain(items, work, SHARED, 16)) for function, items, work in steps]
     return Emitted(made, scratch)
 
 

@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..core.parallel import Threads
 from .ir import Function, Module, Type, Value
-from .matmul import I64, POINTER, transposed_square
+from .panels import I64, POINTER, transposed_square
 from .sizes import ceil_div, is_open, same
 
 SUMS = 8  # at least, so that the multipliers always have one to work on
 LINE = 64  # bytes of the caches
+SHARED = 400_001  # of work from which threads share it
 TASKS = 16  # that a convolution is shared out in, if it has so many parts
 CACHED = 40_000  # packed weights that stay in the second cache while all images of a task go by
 
@@ -147,10 +149,9 @@ class Direct:
 
     def __init__(self, module: Module, name: str, element: str, size: int, g: Any, lanes: int, registers: int):
         self.module, self.name, self.element, self.size, self.g, self.lanes = module, name, element, size, g, lanes
-        # Two vectors for one scalar read fewer scalars; one vector makes fuller squares, which pays where taps share their scalars.
-        # Few points need more vectors, since a sum waits for its last product.
-        fuller = registers > 16 and g.taps > 1 and g.points >= SUMS
-        self.vectors = vectors_for(g.outputs, lanes, registers, 1 if fuller else 2 if 2 * g.points >= SUMS else 3)
+        # Two vectors for one scalar: with one there would be a scalar to read for each product. Few points need more vectors, since a sum waits
+        # for its last product.
+        self.vectors = vectors_for(g.outputs, lanes, registers, 2 if 2 * g.points >= SUMS else 3)
         self.width = lanes * self.vectors
         self.cut = Cut.of(g.result, members(self.vectors, lanes, registers))
         self.strides = row_major(g.size)
@@ -159,7 +160,8 @@ class Direct:
         self.blocks = ceil_div(g.outputs, self.width)
         self.images = 4 if is_open(g.batch) else max(1, min(g.batch, g.batch * g.groups * self.blocks // TASKS))  # of a task
         self.tasks = g.groups * self.blocks * ceil_div(g.batch, self.images)  # without bands
-        self.bands = 1 if is_open(g.batch) else min(self.cut.tiles(g.result), ceil_div(TASKS, self.tasks))
+        alone = is_open(g.batch) or Threads.count == 1 or g.batch * g.groups * g.points * g.inputs * g.taps * g.outputs // 4 < SHARED
+        self.bands = 1 if alone else min(self.cut.tiles(g.result), ceil_div(TASKS, self.tasks))
 
     def micro(self, length: int, rows: int) -> str:
         """void f(ptr input, ptr weights, ptr out, i64 channels, i1 add, i64 ahead): `length` indices of the cut dim, `rows` output channels.
@@ -282,7 +284,7 @@ class DirectWeight:
     def __init__(self, module: Module, name: str, element: str, size: int, g: Any, lanes: int, registers: int):
         self.module, self.name, self.element, self.size, self.g, self.lanes = module, name, element, size, g, lanes
         self.columns = (g.inputs, *g.kernel)
-        self.vectors = vectors_for(g.outputs, lanes, registers, 1 if registers > 16 and math.prod(self.columns) > 16 else 2)
+        self.vectors = vectors_for(g.outputs, lanes, registers, 2)
         self.width = lanes * self.vectors
         self.cut = Cut.of(self.columns, members(self.vectors, lanes, registers))
         self.strides = row_major(g.size)

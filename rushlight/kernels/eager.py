@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core import memory
 from ..core.outline import outline
+from ..core.parallel import Threads
 from ..ops import generate, record
 from . import along, fuse, llvm, matmul_half, pool, program, runtime, structs
 from .arrays import Source, contiguous
@@ -95,12 +96,15 @@ def half_product(name: str, *arrays: np.ndarray) -> np.ndarray | None:
     if arrays[0].dtype.name != "bfloat16" or not matmul_half.usable():
         return None
     arguments = tuple(("array", array.shape, tuple(stride // 2 for stride in array.strides)) for array in arrays)
-    found = kernel((name, arguments, "bfloat16"))
+    found = kernel((name, arguments, "bfloat16", Threads.count))
     return None if found is None else found.call(*arrays)[0]
 
 
-def whole(name: str, arguments: tuple, dtype: str) -> runtime.Program:
-    """A program of one op for arrays of these sizes; an argument is ("array", shape), then strides where they are not row-major, or what it is."""
+def whole(name: str, arguments: tuple, dtype: str, threads: int) -> runtime.Program:
+    """A program of one op for arrays of these sizes, shared out for so many threads.
+
+    An argument is ("array", shape), then strides where they are not row-major, or what it is.
+    """
     make, operands, sources = Maker(), [], []
     for argument in arguments:
         if type(argument) is tuple and argument[:1] == ("array",):
@@ -126,7 +130,7 @@ def attempt_whole(name: str, args: tuple) -> np.ndarray | None:
             arguments.append(("array", arg.shape))
             arrays.append(arg)
     try:
-        found = kernel((name, tuple(arguments), dtype.name))
+        found = kernel((name, tuple(arguments), dtype.name, Threads.count))
     except TypeError:  # an argument that cannot be hashed
         return None
     return None if found is None else found.call(*arrays)[0]

@@ -12,7 +12,7 @@ from typing import Any
 from .direct import SUMS, row_major
 from .emit import across
 from .ir import Function, Module, Type, Value
-from .matmul import I64, POINTER
+from .panels import I64, POINTER
 
 WRITTEN_OUT = 64  # taps of one input channel whose products are written out
 

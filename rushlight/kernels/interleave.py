@@ -11,7 +11,8 @@ from . import scalars
 from .arrays import External, Source, contiguous
 from .externals import EMIT, Emitted, shared_code
 from .ir import Module, Type, Value
-from .matmul import I64, POINTER, placed
+from .matmul import placed
+from .panels import I64, POINTER
 from .runtime import Step
 from .sizes import grain
 

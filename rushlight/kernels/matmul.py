@@ -8,18 +8,21 @@ read often enough; small products read the matrices where they lie.
 import math
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..core.parallel import Threads
 from . import scalars
 from .arrays import External, Source
 from .epilogue import After, Follow
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
+from .panels import I64, POINTER, Operand, Packing, Shape
 from .runtime import Step
-from .sizes import ceil_div, grain, is_open, possibly, same, typical
+from .sizes import grain, is_open, possibly, same, typical
 
-I64, POINTER = Type("i64"), Type("ptr")
-BAND = 16  # rows that packing reads at a time
+UNROLL = 2  # steps of K in the loop of a tile: the loop counts on the units that multiply too
+SECOND = 1 << 20  # bytes of B's panels that stay in the second cache, a quarter of that where vectors are short
+MOST_PARTS = 16  # that a product is shared out in
 DEPTH = 256  # of K that one pass of the microkernel goes over
 SKINNY = 8  # rows of A up to which a tile is as wide as the registers allow
 WIDEST = 16  # vectors of such a tile
@@ -32,47 +35,12 @@ PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
 # Who may choose another shape than `choose` does: tune.py, while it measures or applies what it measured.
 DECIDE: ContextVar[Callable | None] = ContextVar("decide", default=None)
-
-
-class Shape(NamedTuple):
-    """How a product is cut up.  Sizes may be open; the tile is always of plain numbers."""
-
-    batch: Any
-    m: Any
-    n: Any
-    k: Any
-    rows: int  # of a tile
-    lanes: int
-    vectors: int  # a tile is lanes * vectors columns wide
-    row_block: int  # tiles of one task
-    column_block: int
-    pack_a: bool
-    pack_b: bool
-
-    @property
-    def width(self) -> int:
-        return self.lanes * self.vectors
-
-    @property
-    def row_tiles(self) -> int:
-        return ceil_div(self.m, self.rows)
-
-    @property
-    def column_tiles(self) -> int:
-        return ceil_div(self.n, self.width)
-
-
-class Operand(NamedTuple):
-    """Where a matrix lies: a frame slot, the offset and strides of batch, first and second dim."""
-
-    slot: int
-    offset: int
-    batch: tuple[tuple[Any, Any], ...]  # (extent, stride) per batch dim
-    first: Any
-    second: Any
+# Which operands the same step will meet again, so that their panels are worth a step of their own: rolled.py, for what a loop does not change.
+LASTS: ContextVar[Callable[[Source], bool]] = ContextVar("lasts", default=lambda source: False)
 
 
 def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: int, registers: int, wide: bool = True) -> Shape:
+    """`wide`: low products may take tiles as wide as registers allow."""
     given, tall = (batch, m, n, k), is_open(m)
     batch, m, n, k = map(typical, given)
     vectors = 2 if n > lanes else 1
@@ -90,35 +58,25 @@ def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: in
     # Rows of B that are hardly longer than a panel lie well as they are.
     pack_b = not same(b.second, 1) and n > 1 or (large and m > 4 * rows and k * n > 1 << 14 and n > 2 * width)
     pack_a = large and n > 2 * width and m * k > 1 << 14
-    row_tiles, column_tiles = -(-m // rows), -(-n // width)
-    row_block = min(row_tiles, max(1, 168 // rows))
-    column_block = min(column_tiles, max(1, 512 // width))
+    depth = k if not is_open(given[3]) and k <= DEPTH + DEPTH // 2 else DEPTH
+    row_block, column_block = -(-m // rows), -(-n // width)
+    panel = depth * vectors * (64 if registers > 16 else 32)
+    blocks = -(-column_block // max(1, (SECOND if registers > 16 else SECOND // 4) // panel))
+    column_block = -(-column_block // blocks)
     alone = m * n <= TINY and batch * m * n * k < PARALLEL_WORK  # one thread does it, and what follows finds all of it in the nearest cache
-    while not alone and batch * -(-row_tiles // row_block) * -(-column_tiles // column_block) < 8 and (row_block > 1 or column_block > 1):
-        if row_block * rows >= column_block * width and row_block > 1 or column_block == 1:
-            row_block = -(-row_block // 2)
-        else:
-            column_block = -(-column_block // 2)
-    return Shape(*given, rows, lanes, vectors, row_block, column_block, pack_a, pack_b)
+    parts = 1 if alone or Threads.count == 1 else -(-min(4 * Threads.count, MOST_PARTS) // (batch * blocks))
+    if m >= n:
+        row_block = -(-row_block // parts)
+    else:
+        column_block = -(-column_block // parts)
+    return Shape(*given, rows, lanes, vectors, row_block, column_block, pack_a, pack_b, given[3] if depth == k else depth)
 
 
-class Product:
+class Product(Packing):
     """Writes the functions of one matrix product."""
 
-    def __init__(self, module: Module, name: str, dtype: str, shape: Shape, a: Operand, b: Operand, c: Operand):
-        self.module, self.name, self.shape = module, name, shape
-        self.element = scalars.MEMORY[dtype]
-        self.packed = self.element  # what the panels hold
-        self.size = scalars.SIZE[dtype]
-        self.a, self.b, self.c = a, b, c
-        self.after: After | None = None
-        self.frame: int | None = None  # how many buffers the steps have: the table of open sizes comes after them
-
-    def task(self, label: str, linkage: str = "internal") -> Function:
-        """A function that runs items of a step."""
-        f = self.module.function(f"{self.name}_{label}", "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", linkage)
-        f.sizes.slot = self.frame
-        return f
+    after: After | None = None
+    whole_passes = True  # each tile goes over as much of K as a pass has; else it is told how much
 
     def multiply(self, f: Function, left: Value, right: Value, total: Value) -> Value:
         """total + left * right, lane by lane."""
@@ -146,8 +104,10 @@ class Product:
         steps = {"a_row": self.a.first, "a_step": self.a.second, "b_step": self.b.first} | dict.fromkeys(numbers, "x")
         left = "" if shape.pack_a else f"_a{steps['a_row']}_{steps['a_step']}"
         right = "" if shape.pack_b else f"_b{steps['b_step']}"
-        asks = not shape.pack_b and rows <= 2 * SKINNY and (is_open(shape.k) or is_open(self.b.first) or shape.k * self.b.first * self.size > NEAR)
-        right += "_asks" * asks + "_stores" * (not adds)
+        across = shape.n if shape.pack_b else self.b.first
+        asks = is_open(shape.k) or is_open(across) or shape.k * across * self.size > NEAR
+        unroll = UNROLL if self.whole_passes and not possibly(shape.k % UNROLL) and not possibly(shape.depth % UNROLL) else 1
+        right += f"_{unroll}" + "_asks" * asks + "_stores" * (not adds)
         name = f"tile_{self.packed}_{rows}_{columns or 'x'}_{shape.rows}x{shape.width}{left}{right}".replace("-", "m")
         if name in self.module.functions:
             return name
@@ -169,6 +129,9 @@ class Product:
             left = columns - j * shape.lanes
             masks.append(None if left >= shape.lanes else self.mask(f, left))
         labels = ("loop", "done")
+        for i in range(rows):
+            for j in range(vectors):
+                self.prefetch(f, c, row * i + j * shape.lanes, True)  # it is written when the loop ends
         before = f.label
         zero = f.constant(vector, 0.0).text
         f.branch(labels[0])
@@ -180,33 +143,26 @@ class Product:
             for j in range(vectors):
                 f.do(f"%s{i}.{j} = phi {vector} [ {zero}, %{before} ], [ %t{i}.{j}, %{labels[0]} ]")
                 accumulators[i, j] = Value(f, f"%s{i}.{j}", vector)
-        row_base = f.address(b, k * b_step, self.element)
-        columns_of_b = []
-        for j in range(vectors if asks else 0):
-            # Rows of B are far apart: the processor does not foresee them, and a low tile waits for nothing else.
-            f.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            later = f.emit(POINTER, f"getelementptr {self.element}, {b}, {(k + AHEAD) * b_step + j * shape.lanes}")
-            f.do(f"call void @llvm.prefetch.p0({later}, i32 0, i32 3, i32 1)")
-        for j in range(vectors):
-            pointer = f.address(row_base, f.i64(j * shape.lanes), self.element)
-            if masks[j] is None or shape.pack_b:
-                columns_of_b.append(f.load(Type(self.packed, shape.lanes), pointer, self.size))
-            else:
-                columns_of_b.append(self.masked_load(f, vector, pointer, masks[j]))
-        if shape.pack_b:
-            # A row of the next panel: it lies behind this one, and comes from memory or the third cache.
-            f.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-            later = f.emit(POINTER, f"getelementptr {self.element}, {b}, {(k + depth) * b_step}")
-            f.do(f"call void @llvm.prefetch.p0({later}, i32 0, i32 3, i32 1)")
-        column_base = f.address(a, k * a_step, self.element)
-        for i in range(rows):
-            place = a_row * i if isinstance(a_row, Value) else f.i64(i * a_row)
-            value = f.load(scalar, f.address(column_base, place, self.element), self.size)
-            spread = f.splat(value, shape.lanes)
+        for step in range(unroll):
+            now = k + step if step else k
+            row_base, column_base = f.address(b, now * b_step, self.element), f.address(a, now * a_step, self.element)
+            columns_of_b = []
             for j in range(vectors):
-                total = self.multiply(f, spread, columns_of_b[j], accumulators[i, j])
-                f.lines[-1] = f.lines[-1].replace(f"{total.text} =", f"%t{i}.{j} =", 1)
-        f.do("%k.next = add nuw nsw i64 %k, 1")
+                if asks:
+                    self.prefetch(f, b, (now + AHEAD) * b_step + j * shape.lanes)
+                pointer = f.address(row_base, f.i64(j * shape.lanes), self.element)
+                if masks[j] is None or shape.pack_b:
+                    columns_of_b.append(f.load(Type(self.packed, shape.lanes), pointer, self.size))
+                else:
+                    columns_of_b.append(self.masked_load(f, vector, pointer, masks[j]))
+            for i in range(rows):
+                place = a_row * i if isinstance(a_row, Value) else f.i64(i * a_row)
+                spread = f.splat(f.load(scalar, f.address(column_base, place, self.element), self.size), shape.lanes)
+                for j in range(vectors):
+                    total = accumulators[i, j] = self.multiply(f, spread, columns_of_b[j], accumulators[i, j])
+                    if step == unroll - 1:
+                        f.lines[-1] = f.lines[-1].replace(f"{total.text} =", f"%t{i}.{j} =", 1)
+        f.do(f"%k.next = add nuw nsw i64 %k, {unroll}")
         more = f.emit(Type("i1"), f"icmp slt i64 %k.next, {depth.text}")
         f.branch_if(more, *labels)
         f.block(labels[1])
@@ -226,248 +182,80 @@ class Product:
         f.ret()
         return name
 
-    def mask(self, f: Function, left: int) -> Value:
-        bits = ", ".join(f"i1 {'true' if i < left else 'false'}" for i in range(self.shape.lanes))
-        return Value(f, f"<{bits}>", Type("i1", self.shape.lanes))
+    def prefetch(self, f: Function, base: Value, index: Value, written: bool = False) -> None:
+        """Ask for a line that will be used soon; any address will do."""
+        f.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        place = f.emit(POINTER, f"getelementptr {self.element}, {base}, {index}")
+        f.do(f"call void @llvm.prefetch.p0({place}, i32 {int(written)}, i32 3, i32 1)")
 
-    def masked_load(self, f: Function, kind: Type, pointer: Value, mask: Value) -> Value:
-        symbol = f"llvm.masked.load.{kind.mangled}.p0"
-        f.module.declare(f"declare {kind} @{symbol}(ptr, {mask.type}, {kind})")
-        return f.emit(kind, f"call {kind} @{symbol}(ptr align {self.size} {pointer.text}, {mask}, {kind} zeroinitializer)")
-
-    def masked_store(self, f: Function, value: Value, pointer: Value, mask: Value) -> None:
-        symbol = f"llvm.masked.store.{value.type.mangled}.p0"
-        f.module.declare(f"declare void @{symbol}({value.type}, ptr, {mask.type})")
-        f.do(f"call void @{symbol}({value}, ptr align {self.size} {pointer.text}, {mask})")
-
-    # -- packing -----------------------------------------------------------------------------------------------------
-
-    @property
-    def depth(self) -> Any:
-        """Of K that one pass goes over."""
-        k = self.shape.k
-        return k if not is_open(k) and k <= DEPTH + DEPTH // 2 else DEPTH
-
-    def length(self, f: Function, low: Value) -> Value:
-        """Of the pass that begins at `low`."""
-        return f.i64(self.depth) if same(self.depth, self.shape.k) else (f.i64(self.shape.k) - low).below(self.depth)
-
-    def panel(self, f: Function, number: Value, count: Any, width: int, low: Value) -> Value:
-        """Where in panels [pass over K][panel][k][width] one begins; `low` is where the pass does."""
-        return low * (count * width) + number * width * self.length(f, low)
-
-    def pack(self, label: str, operand: Operand, along: int, across: int, extent: int, width: int, target: int, blocks: bool = False) -> str:
-        """Panels of `width` entries of the dim with stride `across`, each [k][width], zeros beyond `extent`.
-
-        `blocks`: those of one pass over K lie together, or panels far apart would share sets of the caches.
-        """
-        name, shape = f"{self.name}_pack_{label}", self.shape
-        f = self.task(f"pack_{label}")
-        frame, begin, end = f.parameters
-        source = f.load(POINTER, f.address(frame, f.i64(operand.slot), "ptr"), 8)
-        packed = f.load(POINTER, f.address(frame, f.i64(target), "ptr"), 8)
-        panels, scalar, ragged = ceil_div(extent, width), Type(self.element), possibly(extent % width)
-
-        def places(item: Value, low: Value) -> tuple[Value, Value, Value]:
-            """A panel's source, its place less `low` rows in the pass that begins there, and how many of its entries there are."""
-            number, batch = f.op("urem", item, f.i64(panels)), f.op("udiv", item, f.i64(panels))
-            start = self.batch_start(f, operand, batch)
-            left = f.i64(extent) - number * width
-            place = item * (width * shape.k)
-            if blocks:
-                place = batch * (panels * width * shape.k) + self.panel(f, number, panels, width, low) - low * width
-            return (f.address(source, start + number * (width * across), self.element), f.address(packed, place, self.element),
-                    (left < width).select(left, width) if ragged else f.i64(width))
-
-        if same(across, 1):
-            # Rows are read in the order in which they lie, a few at a time for all panels.
-            def some_rows(low: Value) -> None:
-                high = (low + BAND).below(shape.k)
-                first = low & -DEPTH if blocks and not same(self.depth, shape.k) else f.i64(0)
-                last = first + self.length(f, first) if blocks else f.i64(shape.k)
-                f.loop(begin, end, 1, lambda item: self.copy_rows(f, *places(item, first), along, width, ragged, low, high, last))
-
-            f.loop(f.i64(0), f.i64(shape.k), BAND, some_rows)
-            f.ret()
-            return name
-
-        def panel(item: Value) -> None:
-            def scalar_block(base: Value, to: Value, present: Value, low: Value, high: Value) -> None:
-                def entry(i: Value) -> None:
-                    row = f.address(base, i * across, self.element)
-                    f.loop(low, high, 1, lambda k: f.store(
-                        f.load(scalar, f.address(row, k * along, self.element), self.size),
-                        f.address(to, k * width + i, self.element), self.size))
-
-                f.loop(f.i64(0), present, 1, entry)
-                if ragged:
-                    f.loop(present, f.i64(width), 1, lambda i: f.loop(low, high, 1, lambda k: f.store(
-                        f.constant(scalar, 0.0), f.address(to, k * width + i, self.element), self.size)))
-
-            def block(low: Value) -> None:
-                base, to, present = places(item, low)
-                high = low + self.length(f, low)
-                if not same(along, 1) or shape.lanes < 4 or width < 4:
-                    scalar_block(base, to, present, low, high)
-                    return
-                whole = low + ((high - low) & -shape.lanes)
-
-                def vectors() -> None:
-                    f.loop(low, whole, shape.lanes, lambda k: self.turn(f, base, to, across, width, k))
-                    if possibly(shape.k % shape.lanes):
-                        scalar_block(base, to, present, whole, high)
-
-                if ragged:
-                    f.either(present.equal(width), vectors, lambda: scalar_block(base, to, present, low, high))
-                else:
-                    vectors()
-
-            f.loop(f.i64(0), f.i64(shape.k), self.depth, block)
-
-        f.loop(begin, end, 1, panel)
-        f.ret()
-        return name
-
-    def turn(self, f: Function, base: Value, to: Value, across: int, width: int, k: Value) -> None:
-        """Entries that are contiguous along k, a square of lanes at a time."""
-        lanes = self.shape.lanes
-        for first in range(0, width, lanes):
-            f.call(self.square(min(lanes, width - first), width < lanes), None, f.address(base, k + f.i64(across) * first, self.element), f.i64(across),
-                   f.address(to, k * width + first, self.element), f.i64(width))
-
-    def square(self, count: int, spills: bool) -> str:
-        """void f(from, across, to, width): `count` vectors that lie `across` entries apart, transposed to rows `width` apart.
-
-        `spills`: rows are no wider than that, so one may be written before the next as a whole vector.
-
-        One function for all products: to compile the shuffles takes longer than most of a product's code.
-        """
-        lanes, vector = self.shape.lanes, Type(self.element, self.shape.lanes)
-        name = f"turn_{self.element}_{lanes}_{count}{'_spills' if spills else ''}"
-        if name not in self.module.functions:
-            f = self.module.function(name, "void", [("from", POINTER), ("across", I64), ("to", POINTER), ("width", I64)], "noinline nounwind", "internal")
-            source, across, target, width = f.parameters
-            rows = []
-            for i in range(count):
-                rows.append(f.load(vector, source, self.size))
-                source = f.address(source, across, self.element) if i < count - 1 else source
-            rows += [f.constant(vector, 0.0)] * (lanes - count)
-            for i, value in enumerate(transposed_square(f, rows)):
-                if spills and i * count + lanes <= lanes * count:
-                    f.store(value, target, self.size)  # what goes beyond this row, the next ones overwrite
-                else:
-                    f.store_first(value, target, count, self.size)
-                target = f.address(target, width, self.element) if i < lanes - 1 else target
-            f.ret()
-        return name
-
-    def copy_rows(self, f: Function, base: Value, to: Value, present: Value, along: int, width: int, partial: bool, low: Value,
-                  high: Value, last: Value) -> None:
-        """Rows `low` to `high` of a panel that ends before row `last`, contiguous in the source, a vector at a time."""
-        lanes = self.shape.lanes
-        vector = Type(self.element, lanes)
-        whole, rest = width // lanes, width % lanes
-
-        def row(k: Value, ends: bool) -> None:
-            source, target = f.address(base, k * along, self.element), f.address(to, k * width, self.element)
-            for j in range(whole + bool(rest)):
-                at = f.address(source, f.i64(j * lanes), self.element)
-                mask = None
-                if partial:
-                    mask = f.iota("i64", lanes) < f.splat((present - j * lanes).below(width - j * lanes), lanes)
-                elif j == whole:
-                    mask = self.mask(f, rest)
-                value = f.load(vector, at, self.size) if mask is None else self.masked_load(f, vector, at, mask)
-                into = f.address(target, f.i64(j * lanes), self.element)
-                if j == whole and ends:
-                    f.store_first(value, into, rest, self.size)
-                else:
-                    f.store(value, into, self.size)  # what goes beyond this row, the next ones overwrite
-
-        if not rest:
-            f.loop(low, high, 1, lambda k: row(k, False))
-            return
-        end = high.below(last - ceil_div(lanes - rest, width)).above(low)  # from here on a whole vector would reach beyond the panel
-        f.loop(low, end, 1, lambda k: row(k, False))
-        f.loop(end, high, 1, lambda k: row(k, True))
-
-    def batch_start(self, f: Function, operand: Operand, number: Value) -> Value:
-        """The element offset of a batch entry."""
-        total, rest = f.i64(operand.offset), number
-        dims = [(n, s) for n, s in operand.batch]
-        for i, (n, stride) in enumerate(reversed(dims)):
-            index = rest if i == len(dims) - 1 else f.op("urem", rest, f.i64(n))
-            if i < len(dims) - 1:
-                rest = f.op("udiv", rest, f.i64(n))
-            if stride:
-                total = total + index * stride
-        return total
-
-    # -- the tasks ---------------------------------------------------------------------------------------------------
-
-    def compute(self, a_slot: int, b_slot: int, a_batches: bool, b_batches: bool) -> str:
-        """void f(frame, begin, end) over blocks of tiles."""
-        name, shape = f"{self.name}_blocks", self.shape
+    def compute(self, a_slot: int, b_slot: int, a_batches: bool, b_batches: bool, a_within: bool = False, b_within: bool = False) -> None:
+        """A task over blocks of tiles. `a_within`, `b_within`: it lays out panels of these for itself, just before they are read."""
+        shape = self.shape
+        lay_a = self.packer("a", self.a.second, self.a.first, shape.m, shape.rows) if a_within else None
+        lay_b = self.packer("b", self.b.first, self.b.second, shape.n, shape.width) if b_within else None
         f = self.task("blocks")
         frame, begin, end = f.parameters
-        a = f.load(POINTER, f.address(frame, f.i64(a_slot), "ptr"), 8)
-        b = f.load(POINTER, f.address(frame, f.i64(b_slot), "ptr"), 8)
-        c = f.load(POINTER, f.address(frame, f.i64(self.c.slot), "ptr"), 8)
-        row_blocks, column_blocks = ceil_div(shape.row_tiles, shape.row_block), ceil_div(shape.column_tiles, shape.column_block)
+        slots = self.a.slot if a_within else a_slot, self.b.slot if b_within else b_slot, self.c.slot
+        a, b, c = (f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8) for slot in slots)
+        # What a thread lays out for itself has the place of its first block.
+        a_own, b_own = (f.address(f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8), begin * size, self.element) if within else None
+                        for slot, size, within in ((a_slot, shape.a_region, a_within), (b_slot, shape.b_region, b_within)))
+
+        def start(operand: Operand, panels: Any, packed: bool, many: bool, batch: Value) -> Value:
+            if packed:
+                return batch * (panels * shape.k) if many else f.i64(0)
+            return self.batch_start(f, operand, batch)
 
         def task(item: Value) -> None:
-            row_number = f.op("urem", item, f.i64(row_blocks))
-            rest = f.op("udiv", item, f.i64(row_blocks))
-            column_number = f.op("urem", rest, f.i64(column_blocks))
-            batch = f.op("udiv", rest, f.i64(column_blocks))
-            if shape.pack_a:
-                a_base = f.address(a, batch * (shape.row_tiles * shape.rows * shape.k) if a_batches else f.i64(0), self.element)
-            else:
-                a_base = f.address(a, self.batch_start(f, self.a, batch), self.element)
-            if shape.pack_b:
-                b_base = f.address(b, batch * (shape.column_tiles * shape.width * shape.k) if b_batches else f.i64(0), self.element)
-            else:
-                b_base = f.address(b, self.batch_start(f, self.b, batch), self.element)
+            row_number, rest = f.op("urem", item, f.i64(shape.row_blocks)), f.op("udiv", item, f.i64(shape.row_blocks))
+            column_number, batch = f.op("urem", rest, f.i64(shape.column_blocks)), f.op("udiv", rest, f.i64(shape.column_blocks))
+            a_base = f.address(a, start(self.a, shape.row_tiles * shape.rows, shape.pack_a and not a_within, a_batches, batch), self.element)
+            b_base = f.address(b, start(self.b, shape.column_tiles * shape.width, shape.pack_b and not b_within, b_batches, batch), self.element)
             c_base = f.address(c, self.batch_start(f, self.c, batch), self.element)
             first_row, first_column = row_number * shape.row_block, column_number * shape.column_block
-            last_row, last_column = first_row + shape.row_block, first_column + shape.column_block
-            last_row = (last_row < shape.row_tiles).select(last_row, shape.row_tiles)
-            last_column = (last_column < shape.column_tiles).select(last_column, shape.column_tiles)
+            last_row, last_column = (first_row + shape.row_block).below(shape.row_tiles), (first_column + shape.column_block).below(shape.column_tiles)
 
-            def block(low: Value) -> None:
+            def some(low: Value) -> None:
                 length = self.length(f, low)
-                add = [] if same(self.depth, shape.k) else [low > 0]
+                add = [] if same(shape.depth, shape.k) else [low > 0]
+                if lay_b:
+                    f.call(lay_b, None, frame, b_base, b_own, first_column, last_column, low)
 
-                def column(j: Value) -> None:
-                    if shape.pack_b:
-                        panel = f.address(b_base, self.panel(f, j, shape.column_tiles, shape.width, low), self.element)
+                def row(i: Value) -> None:
+                    """A panel of A, which stays in the nearest cache, by all of B; then what follows while those rows are there."""
+                    if lay_a:
+                        f.call(lay_a, None, frame, a_base, a_own, i, i + 1, low)
+                        side = a_own
+                    elif shape.pack_a:
+                        side = f.address(a_base, self.panel(f, i, shape.row_tiles, shape.rows, low), self.element)
                     else:
-                        panel = f.address(b_base, low * self.b.first + j * shape.width, self.element)
+                        side = f.address(a_base, low * self.a.second + i * (shape.rows * self.a.first), self.element)
 
-                    def tile(i: Value) -> None:
-                        if shape.pack_a:
-                            side = f.address(a_base, self.panel(f, i, shape.row_tiles, shape.rows, low), self.element)
+                    def column(j: Value) -> None:
+                        if lay_b:
+                            panel = f.address(b_own, (j - first_column) * shape.width * length, self.element)
+                        elif shape.pack_b:
+                            panel = f.address(b_base, self.panel(f, j, shape.column_tiles, shape.width, low), self.element)
                         else:
-                            side = f.address(a_base, low * self.a.second + i * (shape.rows * self.a.first), self.element)
+                            panel = f.address(b_base, low * self.b.first + j * shape.width, self.element)
                         target = f.address(c_base, i * (shape.rows * self.c.first) + j * shape.width, self.element)
                         self.call_tile(f, i, j, [side, panel, target, length, *add])
 
-                    f.loop(first_row, last_row, 1, tile)
+                    f.loop(first_column, last_column, 1, column)
+                    if self.after is not None:
+                        f.when(low + length >= shape.k, lambda: self.follow(f, frame, batch, i, i + 1, column_number))
 
-                f.loop(first_column, last_column, 1, column)
+                f.loop(first_row, last_row, 1, row)
 
-            f.loop(f.i64(0), f.i64(shape.k), self.depth, block)
-            if self.after is not None:
-                self.follow(f, frame, batch, first_row, last_row, column_number)
+            self.passes(f, some)
 
         f.loop(begin, end, 1, task)
         f.ret()
-        return name
 
-    def follow(self, f: Function, frame: Value, batch: Value, first_row: Value, last_row: Value, column_number: Value) -> None:
-        """Call the kernel that runs inside this product for the block that is finished."""
+    def follow(self, f: Function, frame: Value, batch: Value, first: Value, last: Value, column_number: Value) -> None:
+        """Call the kernel that runs inside this product for some tiles of rows in a block of columns."""
         shape, (function, slot, blocks) = self.shape, self.after
-        low, high = batch * shape.m + first_row * shape.rows, batch * shape.m + (last_row * shape.rows).below(shape.m)
+        low, high = batch * shape.m + first * shape.rows, batch * shape.m + (last * shape.rows).below(shape.m)
         buffers = f.address(frame, f.i64(slot), "ptr")
         if shape.column_block >= shape.column_tiles:
             f.call(function, None, buffers, low * blocks, high * blocks)
@@ -532,22 +320,6 @@ def operand(source: Source, slot: int) -> Operand:
     return Operand(slot, 0, batch, source.strides[-2], source.strides[-1])
 
 
-def transposed_square(f: Function, rows: list[Value]) -> list[Value]:
-    """As many vectors as lanes, transposed: blocks off the diagonal change places, in sizes 1, 2, 4, ..."""
-    lanes, rows, step = rows[0].type.lanes, list(rows), 1
-    kind = rows[0].type
-    while step < lanes:
-        low = ", ".join(f"i32 {i if not i & step else lanes + i - step}" for i in range(lanes))
-        high = ", ".join(f"i32 {i + step if not i & step else lanes + i}" for i in range(lanes))
-        for i in range(lanes):
-            if not i & step:
-                a, b = rows[i], rows[i + step]
-                rows[i] = f.emit(kind, f"shufflevector {a}, {b}, <{lanes} x i32> <{low}>")
-                rows[i + step] = f.emit(kind, f"shufflevector {a}, {b}, <{lanes} x i32> <{high}>")
-        step *= 2
-    return rows
-
-
 def placed(source: Source) -> object:
     return (source.buffer, source.offset * scalars.SIZE[source.dtype]) if possibly(source.offset) else source.buffer
 
@@ -568,15 +340,21 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     code = module.shared.setdefault(key, name)
     buffers, scratch, steps = [placed(sources[0]), placed(sources[1]), out], [], []
     many = {"a": any(possibly(s) for _, s in a.batch), "b": any(possibly(s) for _, s in b.batch)}
-    slots, packs = {"a": 0, "b": 1}, []
-    for label, wanted, tiles, width in (("a", shape.pack_a, shape.row_tiles, shape.rows),
-                                        ("b", shape.pack_b, shape.column_tiles, shape.width)):
+    slots, packs, size = {"a": 0, "b": 1}, [], scalars.SIZE[array.dtype]
+    tasks = batch * shape.row_blocks * shape.column_blocks
+    # Panels that few tasks read, each lays out for itself: they are then written and read in the nearer caches.
+    within = {label: wanted and not is_open(readers) and readers <= most and (many[label] or same(batch, 1)) and not LASTS.get()(source)
+              for label, wanted, readers, most, source in (("a", shape.pack_a, shape.column_blocks, 2, sources[0]),
+                                                           ("b", shape.pack_b, shape.row_blocks, 1, sources[1]))}
+    for label, wanted, region, tiles, width in (("a", shape.pack_a, shape.a_region, shape.row_tiles, shape.rows),
+                                                ("b", shape.pack_b, shape.b_region, shape.column_tiles, shape.width)):
         if wanted:
             slots[label] = len(buffers)
             buffers.append(f"{name}_{label}")
             panels = tiles * (batch if many[label] else 1)
-            scratch.append((f"{name}_{label}", panels * width * k * scalars.SIZE[array.dtype]))
-            packs.append((label, panels))
+            scratch.append((f"{name}_{label}", (tasks * region if within[label] else panels * width * k) * size))
+            if not within[label]:
+                packs.append((label, panels))
     work, own = batch * m * n * k, len(buffers)
     buffers += more
     if code == name:
@@ -584,15 +362,14 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
         writer.frame = len(buffers)
         if after is not None:
             writer.after = after._replace(slot=own)
-        if shape.pack_a:
-            writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"], True)
-        if shape.pack_b:
-            writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"], True)
-        writer.compute(slots["a"], slots["b"], many["a"], many["b"])
+        if shape.pack_a and not within["a"]:
+            writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"])
+        if shape.pack_b and not within["b"]:
+            writer.pack("b", b, b.first, b.second, n, shape.width, slots["b"])
+        writer.compute(slots["a"], slots["b"], many["a"], many["b"], within["a"], within["b"])
     for label, panels in packs:
         share = panels if typical(panels * k) * 16 <= 200_000 else grain(panels, work, PARALLEL_WORK, 8)
         steps.append(Step(f"{code}_pack_{label}", buffers, panels, share, packs=buffers["ab".index(label)]))
-    tasks = batch * ceil_div(shape.row_tiles, shape.row_block) * ceil_div(shape.column_tiles, shape.column_block)
     steps.append(Step(f"{code}_blocks", buffers, tasks, grain(tasks, work, PARALLEL_WORK, 16)))
     return Emitted(steps, scratch)
 

@@ -12,7 +12,8 @@ from .arrays import External, Source
 from .epilogue import Follow
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
-from .matmul import I64, POINTER, Operand, Product, choose, contiguous_batch, followed, operand, placed, transposed_square
+from .matmul import Product, choose, contiguous_batch, followed, operand, placed
+from .panels import I64, POINTER, Operand, transposed_square
 from .runtime import Step
 
 

@@ -15,7 +15,8 @@ from . import scalars
 from .arrays import External, Source
 from .externals import EMIT, Emitted, shared_code
 from .ir import Function, Module, Type, Value
-from .matmul import PARALLEL_WORK, Operand, Product, Shape, choose, operand, placed
+from .matmul import PARALLEL_WORK, Product, choose, operand, placed
+from .panels import Operand, Shape
 from .runtime import Step
 from .sizes import grain, typical
 
@@ -74,7 +75,7 @@ class Layer:
     def product(self, n: int, k: int, a: tuple[Any, Any], line: int) -> Product:
         """Tiles of (rows, k) by (k, n): A with strides `a`, B in panels, rows of the result `line` apart."""
         nothing = Operand(0, 0, (), 0, 1)
-        shape: Shape = choose(1, self.rows, n, k, nothing, nothing, self.lanes, self.registers)._replace(pack_a=False, pack_b=True)
+        shape: Shape = choose(1, self.rows, n, k, nothing, nothing, self.lanes, self.registers)._replace(pack_a=False, pack_b=True, depth=k)
         # Both products of a layer go by the same tiles of rows; few rows take wider tiles, or each addition would wait for the last.
         shape = shape._replace(rows=choose(1, self.rows, 2 * self.lanes, k, nothing, nothing, self.lanes, self.registers).rows)
         if type(self.rows) is int and self.rows * 4 + 6 <= self.registers and n >= 4 * self.lanes:

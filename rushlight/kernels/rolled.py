@@ -12,7 +12,7 @@ from . import program, scalars
 from .arrays import Array, External, Source
 from .externals import EMIT, Emitted
 from .ir import Module, Type, Value
-from .matmul import placed
+from .matmul import LASTS, placed
 from .pool import PARALLEL
 from .runtime import Step
 from .sizes import is_open, same, typical
@@ -70,7 +70,11 @@ class Loop:
         self.slots = {f"k{at}": next(given) for at in range(plan.constants)}
         self.row = {name: self.bytes(sources[slot].shape[1:], sources[slot].dtype) for name, slot in self.sequences.items()}
         self.result = len(sources)
-        self.layout = program.arrange(program.unshaped(plan.outputs), module=module, prefix=f"{name}_")
+        token = LASTS.set(lambda source: source.buffer[:1] == "k")
+        try:
+            self.layout = program.arrange(program.unshaped(plan.outputs), module=module, prefix=f"{name}_")
+        finally:
+            LASTS.reset(token)
         self.memory(name)
         self.f = module.function(f"{name}_loop", "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
 

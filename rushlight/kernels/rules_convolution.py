@@ -11,6 +11,9 @@ from .rules import RULES, copied, rule
 from .rules_contraction import product
 from .sizes import same
 
+FEW = 8  # channels of a result below which vectors go over its points anyway
+POINTS = 64  # of an image that are columns enough for tiles of a product
+
 
 def each(value: Any, dims: int) -> tuple[int, ...]:
     result = (value,) * dims if isinstance(value, int) else tuple(value) * (dims if len(value) == 1 else 1)
@@ -47,6 +50,9 @@ def apply(make: Maker, input: Array, weight: Array, p: Parameters) -> Array:
     if one_window(input.shape, weight.shape, size, p):
         rows = product(make, make.reshape(input, (input.shape[0], -1)), make.permute(make.reshape(weight, (weight.shape[0], -1)), [1, 0]))
         return make.reshape(rows, (input.shape[0], weight.shape[0], *size))
+    if weight.shape[0] >= FEW and by_points(input.shape, weight.shape, size, p):
+        rows = product(make, make.reshape(weight, weight.shape[:2]), make.reshape(input, (*input.shape[:2], math.prod(size))))
+        return make.reshape(rows, (input.shape[0], weight.shape[0], *size))
     if input.shape[1] == math.prod(weight.shape[1:]) == 1 and size == input.shape[2:]:
         return make.point("mul", input, make.reshape(weight, (1, *weight.shape[:1], *(1,) * len(size))))
     return make.external("convolution", [input, dense(make, weight)], (input.shape[0], weight.shape[0], *size), input.dtype, tuple(p))
@@ -78,6 +84,12 @@ def only_taps(make: Maker, weight: Array, taps: list[range]) -> Array:
 def one_window(input: tuple[int, ...], weight: tuple[int, ...], result: tuple[int, ...], p: Parameters) -> bool:
     """Whether a convolution of these shapes has one window, the whole input: a matrix product."""
     return p.groups == 1 and math.prod(result) == 1 and input[2:] == weight[2:] and all(s == 1 for s in p.spread)
+
+
+def by_points(input: tuple[int, ...], weight: tuple[int, ...], result: tuple[int, ...], p: Parameters) -> bool:
+    """Whether a convolution of these shapes is a product for each image, which mixes the channels of its many points."""
+    return (p.groups == 1 and math.prod(weight[2:]) == 1 and result == input[2:] and math.prod(result) >= POINTS
+            and all(s == 1 for s in (*p.stride, *p.spread)) and not any(p.before + p.after))
 
 
 def thinned(make: Maker, input: Array, kernel: tuple[int, ...], p: Parameters) -> tuple[Array, Parameters]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.parallel import Threads
 from . import cache, llvm
 from .arrays import Array, External, Given, Iota, Number, Pad, Point, Reduce, Reshape, Source, Take, View
 from .sizes import Size, Sizes
@@ -123,7 +124,7 @@ class Description:
 
 
 def name(inputs: list[Source], outputs: list[Array], *asked: Any) -> tuple[str | None, Sizes | None]:
-    """The summary's name, None where there is none, and what its open sizes are symbols of; `asked`: what else the code follows from."""
+    """The summary's name (products are cut up for the number of threads), None where there is none, and what its open sizes are symbols of; `asked`: what else the code follows from."""
     if not SOURCES or cache.directory() is None:
         return None, None
     found = Description()
@@ -136,7 +137,7 @@ def name(inputs: list[Source], outputs: list[Array], *asked: Any) -> tuple[str |
             found.lines.append(found.value((made.order, made.fixed, bounds, made.quotients)))
     except Unknown:
         return None, None
-    return cache.key("summary 1", SOURCES, *llvm.machine(), "\n".join(found.lines)), found.sizes
+    return cache.key("summary 1", SOURCES, str(Threads.count), *llvm.machine(), "\n".join(found.lines)), found.sizes
 
 
 @contextmanager

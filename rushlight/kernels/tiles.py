@@ -19,7 +19,8 @@ from .arrays import External, Source
 from .epilogue import Follow
 from .externals import Emitted
 from .ir import Function, Module, Type, Value
-from .matmul import I64, POINTER, Operand, Product, Shape, contiguous_batch, followed, operand, placed, transposed_square
+from .matmul import Product, contiguous_batch, followed, operand, placed
+from .panels import I64, POINTER, Operand, Shape, transposed_square
 from .runtime import Step
 from .sizes import ceil_div, grain, is_open, possibly, same, typical
 
@@ -45,11 +46,6 @@ class TileProduct(Product):
     def __init__(self, module: Module, name: str, shape: Shape, k: Any, a: Operand, b: Operand, c: Operand):
         super().__init__(module, name, "bfloat16", shape, a, b, c)
         self.k = k
-
-    @property
-    def depth(self) -> Any:
-        k = self.shape.k
-        return k if not is_open(k) and k <= DEPTH + DEPTH // 2 else DEPTH
 
     # -- the innermost loop ------------------------------------------------------------------------------------------
 
@@ -116,7 +112,7 @@ class TileProduct(Product):
         def pair(item: Value, low: Value) -> None:
             """The two tiles of one panel that begin at row `low` of K."""
             number, batch = f.op("urem", item, f.i64(panels)), f.op("udiv", item, f.i64(panels))
-            first = low - f.op("urem", low, f.i64(self.depth)) if possibly(k - self.depth) else f.i64(0)
+            first = low - f.op("urem", low, f.i64(self.shape.depth)) if possibly(k - self.shape.depth) else f.i64(0)
             place = batch * (panels * SIDE * k) + self.panel(f, number, panels, SIDE, first) + (low - first) * SIDE
             rows_left = f.i64(self.k) - low
             for half in (0, 1):
@@ -237,7 +233,7 @@ class TileProduct(Product):
 
                 f.loop(first_column, last_column, 1, column)
 
-            f.loop(f.i64(0), f.i64(shape.k), self.depth, block)
+            self.passes(f, block)
             first, last = first_row * SIDE, (last_row * SIDE).below(shape.m)
             if self.after is None:
                 self.copy_out(f, sums, f.address(c, self.batch_start(f, self.c, batch), "float"), first, last, first_column * SIDE)
@@ -292,7 +288,9 @@ def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand) -> Shape:
             column_block = -(-column_block // 2)
     # Rows far apart by a multiple of 2 KB would share a few sets of the nearest cache.
     lies_well = same(a.second, 1) and not possibly(m % SIDE) and not possibly(k % STEP) and possibly(a.first % ALIAS)
-    return Shape(batch, m, n, ceil_div(k, STEP) * STEP, SIDE, ROWS, SIDE // ROWS, row_block, column_block, not lies_well, True)
+    k = ceil_div(k, STEP) * STEP
+    depth = k if not is_open(k) and k <= DEPTH + DEPTH // 2 else DEPTH
+    return Shape(batch, m, n, k, SIDE, ROWS, SIDE // ROWS, row_block, column_block, not lies_well, True, depth)
 
 
 def emit_tiles(module: Module, name: str, array: External, sources: list[Source], out: str, follow: Follow | None) -> Emitted:

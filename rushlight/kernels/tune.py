@@ -18,7 +18,7 @@ from ..core import dtypes
 from ..core.parallel import Threads
 from . import cache, llvm, matmul, program
 from .arrays import External, Source
-from .matmul import Shape
+from .panels import Shape
 from .runtime import laid_out
 
 WORTH = 1 << 18  # multiplications below which the choice makes no difference that could be measured
@@ -51,7 +51,7 @@ def best(array: External, sources: list[Source], first: Shape, registers: int, e
     if not all(type(n) is int for n in numbers) or math.prod(first[:4]) < WORTH:
         return first
     host = llvm.host()
-    name = cache.key("tiles 1", host.cpu, host.flags, host.version, array.dtype, str(Threads.count), repr(first), repr(numbers))
+    name = cache.key("tiles 2", host.cpu, host.flags, host.version, array.dtype, str(Threads.count), repr(first), repr(numbers))
     found = _known.get(name) or remembered(name, first, sources)
     if found is None:
         if time.process_time() >= end:
@@ -73,7 +73,7 @@ def remembered(name: str, first: Shape, sources: list[Source]) -> Shape | None:
         found = Shape(*json.loads(content))
     except (ValueError, TypeError):
         return None
-    same = found[:4] == first[:4] and found.lanes == first.lanes and all(type(n) is int and n > 0 for n in found[:9])
+    same = found[:4] == first[:4] and found.lanes == first.lanes and found.depth == first.depth and all(type(n) is int and n > 0 for n in found[:9])
     readable = type(found.pack_a) is bool and (found.pack_b is True or found.pack_b is False and sources[1].strides[-1] == 1)
     return found if same and readable and found.rows <= first.m else None
 

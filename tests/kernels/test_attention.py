@@ -9,7 +9,7 @@ from rushlight.kernels.rules import RULES
 from .test_runtime import RNG, compiled, run_guarded
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
-SIZES = [(64, 64, 32, 32), (7, 7, 4, 4), (33, 50, 20, 12), (50, 33, 16, 48), (2, 2, 2, 2), (130, 70, 5, 33), (300, 300, 8, 8)]
+SIZES = [(64, 64, 32, 32), (7, 7, 4, 4), (33, 50, 20, 12), (50, 33, 16, 48), (2, 2, 2, 2), (130, 70, 5, 33), (300, 300, 8, 8), (130, 300, 8, 8)]
 NAMES = ("attention_query", "attention_key", "attention_value")
 
 

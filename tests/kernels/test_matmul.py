@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from rushlight.core.parallel import limited
 from rushlight.kernels import llvm, matmul
 from rushlight.kernels.rules import RULES
 
@@ -48,9 +49,24 @@ def test_narrow_panels_of_a_batch_do_not_reach_into_one_another(m, target):  # n
 
 
 def test_large_temporaries_lie_in_huge_pages_and_are_right():
-    a, b = normal(900, 1100), normal(1100, 1000, turned=True)
-    native = compiled(product, a, b)
+    a, b, c = normal(900, 1100), normal(1100, 1300, turned=True), normal(1300, 1)
+    native = compiled(lambda make, *sides: product(make, product(make, *sides[:2]), sides[2]), a, b, c)
     assert native.stages.arena > 4 << 20 and ("madvise" in native.stages.module or sys.platform != "linux")
-    first, second = native.call(a, b)[0].copy(), native.call(a, b)[0]
-    np.testing.assert_allclose(first, a.astype(np.float64) @ b, rtol=1e-3, atol=2e-3)
+    first, second = native.call(a, b, c)[0].copy(), native.call(a, b, c)[0]
+    np.testing.assert_allclose(first, a.astype(np.float64) @ b @ c, rtol=1e-3, atol=0.1)
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("batch, m, k, n", [((), 300, 700, 90), ((), 90, 700, 300), ((), 128, 390, 1300), ((3,), 100, 300, 150), ((), 700, 90, 2200)])
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True)])
+def test_panels_that_tasks_lay_out_for_themselves(batch, m, k, n, turned, target):  # noqa: F811
+    a, b = (normal(*batch, *(shape[::-1] if other else shape)) for shape, other in zip(((m, k), (k, n)), turned))
+    last = [*range(len(batch)), len(batch) + 1, len(batch)]
+    results = []
+    for threads in (1, 3):
+        with limited(threads):
+            native = compiled(lambda make, *sides: product(make, *[make.permute(side, last) if other else side for side, other in zip(sides, turned)]), a, b)
+            results += run_guarded(native, [a, b], threads > 1)
+    left, right = (np.swapaxes(side, -1, -2) if other else side for side, other in zip((a, b), turned))
+    np.testing.assert_allclose(results[0], left.astype(np.float64) @ right, rtol=1e-4, atol=1e-3)
+    np.testing.assert_array_equal(*results)  # how a product is shared out changes no bit

@@ -5,6 +5,7 @@ import pytest
 import rushlight as torch
 from rushlight.kernels import cache, llvm, matmul, tune
 from rushlight.kernels.arrays import Source
+from rushlight.kernels.panels import Shape
 from rushlight.kernels.rules import RULES
 
 from .test_runtime import RNG, compiled, run_guarded
@@ -81,13 +82,13 @@ def test_measuring_ends(fresh, monkeypatch):
 
 
 def test_a_wrong_entry_is_not_used(fresh):
-    first = matmul.Shape(1, 8, 8, 8, 4, 8, 1, 1, 1, False, True)
+    first = Shape(1, 8, 8, 8, 4, 8, 1, 1, 1, False, True, 8)
     turned = [Source("a", (8, 8), "float32", (8, 1)), Source("b", (8, 8), "float32", (1, 8))]
-    for content in (b"[1, 2]", b"{}", b"[1, 9, 8, 8, 4, 8, 1, 1, 1, false, true]", b'[1, 8, 8, 8, "x", 8, 1, 1, 1, false, true]',
-                    b"[1, 8, 8, 8, 4, 8, 1, 1, 1, false, false]", b"[1, 8, 8, 8, 0, 8, 1, 1, 1, false, true]"):
+    for content in (b"[1, 2]", b"{}", b"[1, 9, 8, 8, 4, 8, 1, 1, 1, false, true, 8]", b'[1, 8, 8, 8, "x", 8, 1, 1, 1, false, true, 8]',
+                    b"[1, 8, 8, 8, 4, 8, 1, 1, 1, false, false, 8]", b"[1, 8, 8, 8, 0, 8, 1, 1, 1, false, true, 8]", b"[1, 8, 8, 8, 4, 8, 1, 1, 1, false, true, 0]"):
         cache.store("entry", content)
         assert tune.remembered("entry", first, turned) is None
-    cache.store("entry", b"[1, 8, 8, 8, 8, 8, 1, 1, 1, true, true]")
+    cache.store("entry", b"[1, 8, 8, 8, 8, 8, 1, 1, 1, true, true, 8]")
     assert tune.remembered("entry", first, turned) == first._replace(rows=8, pack_a=True)
 
 
