@@ -165,7 +165,21 @@ def convolution_direct(make: Maker, input: Any, weight: Any, bias: Any = None, s
     if input.ndim != weight.ndim:
         raise Unsupported("a convolution without a batch")
     p = convolution_parameters(input.array, weight.array, stride, padding, dilation, groups)
-    return apply(make, "_convolution", input, weight, bias, p.stride, tuple(zip(p.before, p.after)), p.dilation, groups)
+    pads = tuple(zip(p.before, p.after))
+    if input.ndim == 4 and groups == 1 and spans_rows(input.shape, weight.shape, pads):
+        # One window a row, as over the words of a sentence: the row's elements are channels then.  The input's gradient would
+        # else be a convolution over nothing but padding (a hundred times the work).
+        (count, channels, height, width), (outputs, _, rows, _) = input.shape, weight.shape
+        lines = shaped(make, apply(make, "_permute", input, (0, 1, 3, 2)), (count, channels * width, height))
+        kernel = shaped(make, apply(make, "_permute", weight, (0, 1, 3, 2)), (outputs, channels * width, rows))
+        found = apply(make, "_convolution", lines, kernel, bias, p.stride[:1], pads[:1], p.dilation[:1], 1)
+        return shaped(make, found, (*found.shape, 1))
+    return apply(make, "_convolution", input, weight, bias, p.stride, pads, p.dilation, groups)
+
+
+def spans_rows(shape: Any, kernel: Any, pads: Any) -> bool:
+    """Whether a kernel is as wide as its input, and not as high."""
+    return type(shape[3]) is int and 1 < shape[3] == kernel[3] and pads[1] == (0, 0) and shape[1] == kernel[1] and not same(shape[2], kernel[2])
 
 
 def where_direct(make: Maker, condition: Any, input: Any = None, other: Any = None) -> Any:

@@ -860,3 +860,19 @@ def test_running_statistics_that_move_several_times_in_a_step():
     for name, value in plain_net.state_dict().items():
         torch.testing.assert_close(fast_net.state_dict()[name], value)
     assert all(hasattr(run, "native") for run in made[-1:])
+
+
+@pytest.mark.parametrize("padding,stride,rows,bias", [(0, 1, 3, True), ((2, 0), (2, 1), 3, False), (0, 1, 1, True), (0, (1, 3), 4, True), (0, 1, 9, True)])
+def test_kernels_as_wide_as_their_input(padding, stride, rows, bias):
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 9, 5)
+    layer = nn.Conv2d(3, 4, (rows, 5), stride, padding, bias=bias)
+
+    def step(x):
+        x = x.clone().requires_grad_()
+        found = layer(x)
+        return found.detach(), torch.autograd.grad(torch.tanh(found).sum(), [x, *layer.parameters()])
+
+    (one, grads), (other, wanted) = torch.compile(step)(x), step(x)
+    for got, want in zip((one, *grads), (other, *wanted), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
