@@ -139,6 +139,47 @@ def ndtr(input: Any) -> Any:
     return (ops.erf(input * math.sqrt(0.5)) + 1) * 0.5
 
 
+SHIFT, LARGE = 6, 1e5  # Stirling's series are exact to a float from 6 on; above LARGE nothing need be added
+
+
+def raised(input: Any) -> tuple[Any, Any, Any]:
+    """For functions of the gamma family: the input reflected above 1/2, its larger argument for Stirling's series, and where it is large."""
+    above = ops.where(input < 0.5, 1 - input, input)
+    large = above > LARGE
+    return above, ops.where(large, above, above + SHIFT), large
+
+
+def digamma(input: Any) -> Any:
+    """Stirling's series at x + 6, brought back by psi(x + 1) = psi(x) + 1 / x, and below 1/2 by psi(1 - x) - psi(x) = pi / tan(pi x)."""
+    above, z, large = raised(input)
+    square = 1 / (z * z)
+    series = z.log() - 0.5 / z - square * (1 / 12 - square * (1 / 120 - square / 252))
+    steps = sum((1 / (above + step) for step in range(1, SHIFT)), 1 / above)
+    found = series - ops.where(large, ops.zeros_like(steps), steps)
+    part = input - input.floor()  # tan has this period, and keeps its digits there
+    found = ops.where(input < 0.5, found - math.pi / (part * math.pi).tan(), found)
+    found = ops.where((input < 0) & (part == 0), found * math.nan, found)
+    return ops.where(input == 0, -1 / input, found)
+
+
+def lgamma(input: Any) -> Any:
+    """Stirling's series at x + 6, brought back by the product x (x + 1) ..., and below 1/2 by gamma(x) gamma(1 - x) = pi / sin(pi x)."""
+    above, z, large = raised(input)
+    square = 1 / (z * z)
+    series = (z - 0.5) * (z.log() - 1) + (0.5 * math.log(2 * math.pi) - 0.5) + (1 / 12 - square * (1 / 360 - square / 1260)) / z
+    product = above
+    for step in range(1, SHIFT):
+        product = product * ops.where(large, ops.ones_like(above), above + step)
+    found = series - ops.where(large, ops.zeros_like(above), product.log())
+    part = input - input.floor()
+    reflected = math.log(math.pi) - (part * math.pi).sin().abs().log() - found
+    return ops.where((input <= 0) & (part == 0), ops.zeros_like(input) + math.inf, ops.where(input < 0.5, reflected, found))
+
+
+def mvlgamma(input: Any, p: int) -> Any:
+    return sum((lgamma(input - 0.5 * step) for step in range(1, p)), lgamma(input)) + 0.25 * p * (p - 1) * math.log(math.pi)
+
+
 conj = resolve_conj = resolve_neg = conj_physical
 
 

@@ -19,7 +19,7 @@ _spec.loader.exec_module(samples)
 
 NO_PROGRAM = {"as_subclass"}
 # Special functions and factorizations that ONNX has no node for, complex numbers, and memory that is not dense.
-NO_FORM = set("""erfinv|lgamma|digamma|i0|special.log_ndtr|special.i0e|special.i1|special.i1e|special.erfcx|mvlgamma|ndtri|zeta|igamma|igammac|frexp|mode|as_strided
+NO_FORM = set("""erfinv|i0|special.log_ndtr|special.i0e|special.i1|special.i1e|special.erfcx|ndtri|zeta|igamma|igammac|frexp|mode|as_strided
 overlapping as_strided|as_strided_scatter|as_strided_scatter into a transpose|view as real and back|view as complex|real and imag|polar|fft|rfft and back|nuclear norm
 nuclear norm by name|inverse|cholesky|solve|eigenvalues|eig|singular values|qr|pinv|matrix_exp|triangular solve|lstsq|lu|lu_factor|lu_unpack|lu_solve|householder_product
 ctc_loss|embedding_bag sum|embedding_bag mean|embedding_bag max|embedding_bag with weights|pdist|fractional_max_pool2d|fractional_max_pool3d""".replace("\n", "|").split("|"))

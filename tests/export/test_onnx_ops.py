@@ -106,3 +106,10 @@ FIXED = {
 def test_arguments(name):
     torch.manual_seed(0)
     leaves_agree(Calls(FIXED[name]), (torch.randn(3, 4, 5),), None, [(torch.randn(3, 4, 5),)])
+
+
+@pytest.mark.parametrize("function", [torch.digamma, torch.lgamma, lambda x: torch.special.multigammaln(x.abs() + 2, 3)], ids=["digamma", "lgamma", "multigammaln"])
+def test_gamma_family(function):
+    """Also at poles, below 1/2, and for large and infinite numbers."""
+    x = torch.tensor([0.1, 0.5, 1.0, 1.5, 2.0, 3.7, 10.0, 100.0, 1e6, 1e12, -0.3, -1.5, -2.0, -7.2, 0.0, -0.0, float("inf"), float("nan"), 1e-6])
+    leaves_agree(Calls(function), (x,), None, [(x,)])
