@@ -20,7 +20,7 @@ with Waits():
     from .core.modes import enable_grad, get_default_dtype, inference_mode, no_grad, set_default_dtype, set_grad_enabled
     from .core.promotion import can_cast, promote_types
     from .core.size import Size
-    from .ops import dispatch, generate
+    from .ops import dispatch, generate, graph_node
     from .tensor import Tensor
 
 __version__ = "0.1.0"
@@ -57,7 +57,7 @@ def half_gradients(name, g):
     return name in dispatch.HALF_PRODUCTS and g.dtype.name == "bfloat16" and g.size >= 1 << 14 and imported("kernels.matmul_half").usable()
 
 
-generate.HALF_GRADIENTS.append(half_gradients)
+graph_node.HALF_GRADIENTS.append(half_gradients)
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
 dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
 # Public names by the module of ours that has them, loaded on first use.
@@ -102,7 +102,7 @@ def imported(module):
         return importlib.import_module("." + module, __name__)
 
 
-OWN = {"MODULES", "NAMES", "OWN", "Waits", "absent", "generate", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
+OWN = {"MODULES", "NAMES", "OWN", "Waits", "absent", "generate", "graph_node", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
 
 
 def __dir__():

@@ -19,11 +19,11 @@ import types
 
 from ..autograd.node import deliver, presenters, records
 from ..tensor import OutputEdge, Parameter, Tensor, asarray
-from . import entries, generate, late, presented
+from . import entries, generate, graph_node, late, presented
 
 # The names a rule sees when it runs on ndarrays, among them what generated `apply` functions need.
 RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "Parameter": Parameter, "OutputEdge": OutputEdge,
-       "asarray": asarray, "deliver": deliver, "unbroadcast": generate.unbroadcast, "sum_to": generate.sum_to}
+       "asarray": asarray, "deliver": deliver, "unbroadcast": graph_node.unbroadcast, "sum_to": graph_node.sum_to}
 OPS = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules"}  # the names it sees when it runs on Tensors
 WRAPPED = {}  # by name: what makes of a raw function that is to come the one that enters `RAW`; see kernels/eager.py
 PYTHON = frozenset(("min", "max", "any", "all"))  # in rules and inner composites these are Python's, on sizes; the ops are amin, amax
