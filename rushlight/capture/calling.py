@@ -18,6 +18,8 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from ..core.generator import default_generator
 from ..nn.container import ModuleList, Sequential
 from ..nn.module import Module
@@ -38,11 +40,13 @@ from .kinds import (
     ITERATORS,
     KNOWN_WHOLE,
     NATIVE_TYPES,
+    ONCE,
     OPAQUE,
     OPS,
     ORDER_FREE,
     PLAIN_LOOKUPS,
     PURE_MODULES,
+    REDUCTIONS_OF_NUMPY,
     STRUCTURAL,
     STRUCTURAL_FUNCTIONS,
     find,
@@ -145,11 +149,14 @@ class Calls(Operations):
         if isinstance(function, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
             return self.call_getter(function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
-            if is_library(function.__wrapped__):
-                return self.call(function.__wrapped__, args, kwargs)
+            wrapped = getattr(function, "__wrapped__", None)  # not yet there for one made inside
+            if is_library(wrapped):
+                return self.call(wrapped, args, kwargs)
             raise Break("Cached function", "a function with functools.cache keeps results of its own")
         if type(function) is weakref.ref:
             return self.call_reference(function)
+        if (type(function) is np.ufunc or function in REDUCTIONS_OF_NUMPY) and (number := self.number_of_numpy(function, args, kwargs)) is not None:
+            return number
         caller, _ = find(type(function), "__call__")
         if isinstance(caller, FunctionType):
             self.class_guard(type(function), "__call__")
@@ -201,6 +208,8 @@ class Calls(Operations):
                 raise Break("Disabled function", f"{function.__qualname__} {why}", "Call it before the compiled function.")
             raise Break("Disabled function", f"{function.__qualname__} is marked with compiler.disable",
                         "Remove the mark, or move the call out of the compiled function.")
+        if "_rushlight_once" in function.__dict__:
+            raise Break(ONCE, function.__dict__["_rushlight_once"])
         if "_rushlight_original" in function.__dict__:
             return self.call(self.value(self.object_attribute(function, "_rushlight_original")), args, kwargs)
         if function is object_setattr:

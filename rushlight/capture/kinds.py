@@ -10,8 +10,12 @@ import types
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from .symbols import Symbol
 
+REDUCTIONS_OF_NUMPY = frozenset({np.prod, np.sum, np.mean, np.max, np.min, np.std, np.var, np.median, np.any, np.all, np.round})
+ONCE = "Function that runs once"  # the reason of a break that makes the whole call run as ordinary Python
 ABSENT = object()
 NATIVE_TYPES = (list, dict, tuple, set, frozenset, str, bytes, bytearray, int, float, bool, complex, slice, range,
                 collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter, type(None),

@@ -501,15 +501,17 @@ class Machine:
         return super(start, self.value(first.cell_contents if isinstance(first, CellType) else first))
 
     def locals(self, frame: Frame) -> dict:
-        found = {}
+        code, found = frame.program.code, {}
         for name, item in zip(frame.program.names, frame.fast):
-            if isinstance(item, CellType):
+            if item is NULL:
+                continue
+            value = self.value(item)
+            if isinstance(value, CellType) and (name in code.co_cellvars or name in code.co_freevars):
                 try:
-                    item = item.cell_contents
-                except ValueError:
+                    value = self.value(self.load_cell(value, name))
+                except NameError:
                     continue
-            if item is not NULL:
-                found[name] = self.value(item)
+            found[name] = value
         return found
 
 

@@ -10,6 +10,8 @@ import types
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ..tensor import Tensor
 from . import equivalents
 from .attributes import Attributes
@@ -64,6 +66,17 @@ class Operations(Attributes):
         if not self.is_symbol(value):
             self.check_plain(value)
         return super().unary(op, value)
+
+    @runs_natively
+    def number_of_numpy(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        """What a function of NumPy makes of plain numbers, or None: with arrays, and with sizes that vary, it breaks."""
+        given = [self.resolve(arg) for arg in args]
+        numbers = [item for arg in given for item in (arg if isinstance(arg, (tuple, list)) else (arg,))]
+        if kwargs or not all(type(item) in (int, float, bool) or isinstance(item, np.number) for item in numbers):
+            return None
+        result = function(*given)
+        return result if isinstance(result, (bool, int, float, np.generic)) else None
+
 
     def binary(self, op: str, left: Any, right: Any) -> Any:
         if type(left) in SCALARS and type(right) in SCALARS:

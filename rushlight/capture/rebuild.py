@@ -245,7 +245,7 @@ class Rebuild:
         return name
 
     def cached(self, value: Any, kind: type) -> str:
-        if id(value.__wrapped__) in self.tracer.made_functions:
+        if id(getattr(value, "__wrapped__", None)) in (id(None), *self.tracer.made_functions):
             raise Uncapturable("a function with functools.cache made inside has to be kept")
         return self.text.const(value)
 

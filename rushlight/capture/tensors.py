@@ -73,6 +73,8 @@ class Tensors(TensorInputs):
         if name == "item" and len(args) == 1 and not kwargs and type(args[0]) is Traced:
             self.note(None)
             return self.tensor_number(args[0], None)
+        if name == "__iter__" and type(args[0]) is Traced:
+            return self.iter(args[0])
         if name == "__torch_function__" or name in VALUES:
             raise Break(f"Unsupported Tensor.{name}() call", f"Tensor.{name} needs the tensor's values",
                         READ_HINT)

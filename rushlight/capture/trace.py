@@ -25,7 +25,7 @@ from .effects import EFFECTS, known_logger, known_stream, plain_warnings
 from .faults import is_fault
 from .filled import Again
 from .guesses import Guesses
-from .kinds import find
+from .kinds import ONCE, find
 from .lines import raise_at, with_lines, without_ours
 from .loading import Fleeting, Pending, Uncapturable
 from .machine import DROPS, NULL, Break, BreakReport, Frame, Generator, NeedsNumbers, Restart
@@ -303,6 +303,8 @@ def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | N
         value = tracer.run_point(roots)
     except Break as found:
         signal = found
+        if signal.kind == ONCE:
+            raise Fleeting(signal.reason) from None
     except (NeedsNumbers, Again):
         raise
     except Restart as restart:
@@ -334,7 +336,7 @@ def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | N
         if signal is None:
             policy.before_end(tracer)
         else:
-            policy.on_break(point, signal, tracer.stops)
+            policy.on_break(tracer, signal)
             if policy.must_restart(signal, tracer.stops):
                 return None
         return finish(tracer, point, policy, signal, value, ended, raised)

@@ -13,6 +13,7 @@ from ..func.arrays import wrap_numpy
 from ..optim.optimizer import caller
 from .api import compile, default_backend, find_backend, list_backends
 from .dispatch import busy, epoch, everything, stance
+from .policy import STRICTNESS
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
 
@@ -180,6 +181,41 @@ def nested_compile_region(fn: Any = None) -> Any:
 
 def graph_break(msg: str = "") -> None:
     """End the graph here when captured; nothing otherwise."""
+
+
+class error_on_graph_break:
+    """Let a graph break raise while this block is captured, or not: a context manager and a decorator.  With `fullgraph=True` each raises.
+
+    >>> import rushlight as torch
+    >>> def f(x):
+    ...     with torch._dynamo.error_on_graph_break(True):
+    ...         torch._dynamo.graph_break()
+    >>> torch.compile(f)(torch.ones(1))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...Unsupported: Call to `torch._dynamo.graph_break()`...
+    """
+
+    def __init__(self, error_on_graph_break: bool):
+        self.wanted = error_on_graph_break
+
+    def __enter__(self) -> None:
+        self.before, STRICTNESS.now = STRICTNESS.now, self.wanted
+
+    def __exit__(self, *exc: object) -> None:
+        STRICTNESS.now = self.before
+
+    def __call__(self, function: Callable) -> Callable:
+        wanted = self.wanted
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with error_on_graph_break(wanted):
+                return function(*args, **kwargs)
+        return inside
+
+
+for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, error_on_graph_break.__exit__):
+    _method._rushlight_followed = _method  # type: ignore[attr-defined]
 
 
 def broken(self: Any, args: tuple, kwargs: dict) -> Any:

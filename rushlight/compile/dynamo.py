@@ -10,6 +10,7 @@ from .compiler import (
     assume_constant_result,
     disable,
     disallow_in_graph,
+    error_on_graph_break,
     graph_break,
     is_compiling,
     reset,
@@ -80,6 +81,6 @@ utils = SimpleNamespace(counters=counters)
 exc = SimpleNamespace(Unsupported=Unsupported, InvalidBackend=InvalidBackend, FailOnRecompileLimitHit=FailOnRecompileLimitHit,
                       RecompileError=RecompileError, TorchDynamoException=TorchDynamoException, BackendCompilerFailed=BackendCompilerFailed)
 eval_frame = SimpleNamespace(OptimizedModule=OptimizedModule)
-__all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph", "exc", "explain", "graph_break", "is_compiling",
+__all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph", "error_on_graph_break", "exc", "explain", "graph_break", "is_compiling",
            "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "nonstrict_trace", "optimize",
            "optimize_assert", "register_backend", "reset", "set_stance", "substitute_in_graph", "utils"]

@@ -59,6 +59,21 @@ def specialized(name: str, value: Any) -> str:
             "If you're using mark_dynamic, either remove it or use maybe_mark_dynamic.")
 
 
+class Strictness:
+    """Whether a break is an error; see `dynamo.error_on_graph_break`."""
+
+    now = False
+
+
+STRICTNESS = Strictness()
+
+
+def breaks_are_errors(tracer: Any) -> bool:
+    """The setting where the trace is now; what it wrote to it is in its log."""
+    written = tracer.attributes.get(id(STRICTNESS), (None, {}))[1]
+    return written.get("now", STRICTNESS.now)
+
+
 class Policy:
     """The answers for one translation."""
 
@@ -287,9 +302,8 @@ class Policy:
         if "breaks" in LOGS:
             log.warning("an error of the interpreter's own", exc_info=error)
 
-    def on_break(self, point: Any, signal: Break, stops: dict) -> None:
-        owner = self.owner
-        if owner.fullgraph:
+    def on_break(self, tracer: Any, signal: Break) -> None:
+        if self.owner.fullgraph or breaks_are_errors(tracer):
             raise Unsupported(explain_break(signal))
 
     def cuts_blocks(self) -> bool:

@@ -1,4 +1,4 @@
-"""What library functions say to a trace: follow something else in my place, or let me work before you begin.
+"""What library functions say to a trace: follow something else in my place, let me work before you begin, or leave this call to Python.
 
 The marks are attributes of the functions, so that a trace need not know the libraries (capture/calling.py reads them).
 """
@@ -21,3 +21,11 @@ def made_before(function: Any) -> Any:
     """
     function._rushlight_made = True
     return function
+
+
+def runs_once(reason: str) -> Callable:
+    """Decorator: a call that reaches the function runs as ordinary Python; the next one is captured."""
+    def mark(function: Any) -> Any:
+        function._rushlight_once = reason
+        return function
+    return mark

@@ -8,6 +8,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.core import dtypes
 from rushlight.core.modes import no_grad
+from rushlight.core.tracing import runs_once
 from rushlight.nn.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm, _NormBase
 from rushlight.nn.conv import Conv1d, Conv2d, Conv3d
 from rushlight.nn.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
@@ -60,6 +61,7 @@ class LazyModuleMixin:
             for member in itertools.chain(self._parameters.values(), self._buffers.values())  # type: ignore[attr-defined]
         )
 
+    @runs_once("a lazy module learns its sizes")
     def _infer_parameters(self, module: Any, args: tuple, kwargs: dict[str, Any] | None = None) -> None:
         """The pre-hook of the first call."""
         module.initialize_parameters(*args, **(kwargs or {}))

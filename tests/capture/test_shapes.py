@@ -4,6 +4,7 @@ import itertools
 import math
 import warnings
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -267,3 +268,19 @@ def test_numbers_read_from_texts_of_numbers():
 def test_a_count_from_a_bool_is_one_of_ints():
     calls = [(torch.ones(2), n) for n in (2, True, 1, 3, 0)]
     run(lambda x, n: (x, list(itertools.islice(itertools.count(max(n, 1)), 2)), list(itertools.islice(itertools.count(n == 1, 2), 2))), calls)
+
+
+def test_numpy_on_plain_numbers_is_no_break():
+    def f(x, n):
+        return x * np.prod(x.shape) / np.sqrt(n), np.prod(x.shape[1:]), type(np.prod(x.shape)), np.log2(n) + np.max([n, 3]), np.sum((n, 1))
+
+    fast, found = compiled(f, dynamic=False)
+    for n in (4, 4, 16):
+        assert str(fast(torch.ones(2, 3), n)) == str(f(torch.ones(2, 3), n))
+    assert len(found) == 2
+    run(f, [(torch.ones(size, 3), n) for size, n in ((2, 4), (3, 4), (4, 9), (4, 16))])  # sizes that vary: right, though it breaks
+
+
+def test_iter_of_a_tensor_by_name():
+    fast, found = compiled(lambda x: [row + 1 for row in x.__iter__()], fullgraph=True)
+    assert [row.tolist() for row in fast(torch.ones(2, 2))] == [[2, 2], [2, 2]] and len(found) == 1

@@ -140,3 +140,17 @@ def test_what_cannot_be_called():
     for run in (f, torch.compile(f, backend="eager")):
         with pytest.raises(TypeError, match="'int' object is not callable"):
             run(torch.ones(2), 3)
+
+
+def test_names_that_inner_functions_share_are_in_locals_when_they_have_values():
+    def f(x):
+        first = 1
+        torch._dynamo.graph_break()
+        before = sorted(locals())
+        shared = 2
+        inner = lambda: shared + first  # noqa: E731
+        torch._dynamo.graph_break()
+        shared = 3
+        return before, locals()["shared"], sorted(locals()), inner()
+
+    assert outcomes(f, torch.ones(2))[0] == ["first", "x"]

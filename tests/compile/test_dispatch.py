@@ -276,3 +276,80 @@ def test_a_piece_that_leaves_no_grad_records_what_follows():
             assert result.requires_grad
             result.sum().backward()
             assert leaf.grad.tolist() == [18.0] * 3
+
+
+def test_lazy_modules_learn_their_sizes_in_the_first_call():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.LazyLinear(4), torch.nn.LazyBatchNorm1d()
+
+        def forward(self, x):
+            return self.second(self.first(x).relu())
+
+    def after_a_break(x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        return model(y)
+
+    torch.manual_seed(0)
+    reference = Model()
+    want, drawn = reference(torch.ones(2, 3)), torch.rand(1)
+    for options, count in (({}, 1), ({"fullgraph": True}, 1)):
+        torch.manual_seed(0)
+        model = Model()
+        fast, found = compiled(model, **options)
+        assert torch.equal(fast(torch.ones(2, 3)), want) and torch.equal(torch.rand(1), drawn)
+        assert type(model.first) is torch.nn.Linear and not found
+        fast(torch.ones(2, 3))
+        fast(torch.ones(2, 3))
+        assert len(found) == count
+    model = Model()
+    fast, found = compiled(after_a_break)
+    for _ in range(3):
+        fast(torch.ones(2, 3))
+    assert len(found) == 2
+
+
+def test_error_on_graph_break():
+    strict, lax = torch._dynamo.error_on_graph_break(True), torch._dynamo.error_on_graph_break(False)
+
+    @torch._dynamo.error_on_graph_break(False)
+    def may_break(x):
+        torch._dynamo.graph_break()
+        return x + 1
+
+    def inside(x):
+        with torch._dynamo.error_on_graph_break(True):
+            x = torch.sin(x)
+            torch._dynamo.graph_break()
+        return x
+
+    def allowed(x):
+        with torch._dynamo.error_on_graph_break(True):
+            x = may_break(torch.sin(x))
+            with torch._dynamo.error_on_graph_break(False):
+                torch._dynamo.graph_break()
+            return x * 2
+
+    def after(x):
+        torch._dynamo.graph_break()
+        with torch._dynamo.error_on_graph_break(True):
+            x = torch.sin(x)
+        torch._dynamo.graph_break()
+        return x
+
+    unsupported = torch._dynamo.exc.Unsupported
+    for _ in range(2):
+        with pytest.raises(unsupported, match="graph_break"):
+            torch.compile(inside, backend="eager")(X)
+        assert torch.equal(torch.compile(allowed, backend="eager")(X), (torch.sin(X) + 1) * 2)
+        assert torch.equal(torch.compile(after, backend="eager")(X), torch.sin(X))
+    fast = torch.compile(may_break.__wrapped__, backend="eager")
+    with strict, pytest.raises(unsupported, match="graph_break"):
+        fast(X)
+    with lax:
+        assert torch.equal(fast(X), X + 1)
+    with lax, pytest.raises(unsupported, match="graph_break"):
+        torch.compile(may_break, backend="eager", fullgraph=True)(X)
+    assert torch.equal(may_break(X), X + 1)
