@@ -417,9 +417,10 @@ class Compiled:
                     if shape is not None and len(shape) == len(before):
                         dims = {dim for dim in range(len(shape)) if shape[dim] != before[dim]}
                         if dims:
-                            point.history.setdefault(name, set()).update(dims)
+                            known = point.history.get(name)  # True where a number was before
+                            point.history[name] = dims if type(known) is not set else known | dims
                 elif type(now) is type(before) and now != before:
-                    point.history[name] = True
+                    point.history.setdefault(name, True)
 
     # -- what else can happen ----------------------------------------------------------------------------------------
 
