@@ -155,7 +155,7 @@ class Calls(Operations):
             raise Break("Cached function", "a function with functools.cache keeps results of its own")
         if type(function) is weakref.ref:
             return self.call_reference(function)
-        if (type(function) is np.ufunc or function in REDUCTIONS_OF_NUMPY) and (number := self.number_of_numpy(function, args, kwargs)) is not None:
+        if (type(function) is np.ufunc or type(function) is type(np.prod) and function in REDUCTIONS_OF_NUMPY) and (number := self.number_of_numpy(function, args, kwargs)) is not None:
             return number
         caller, _ = find(type(function), "__call__")
         if isinstance(caller, FunctionType):

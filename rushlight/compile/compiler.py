@@ -192,7 +192,7 @@ class error_on_graph_break:
     ...         torch._dynamo.graph_break()
     >>> torch.compile(f)(torch.ones(1))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ...Unsupported: Call to `torch._dynamo.graph_break()`...
+    rushlight.compile.policy.Unsupported: Call to `torch._dynamo.graph_break()`...
     """
 
     def __init__(self, error_on_graph_break: bool):
