@@ -10,7 +10,7 @@ from .index import NAMES
 
 WHERE = {place: {name: module for module, names in families.items() for name in names.split()} for place, families in NAMES.items()}
 
-MODULES = frozenset(module for families in NAMES.values() for module in families)
+MODULES = tuple(dict.fromkeys(module for families in NAMES.values() for module in families))  # in the same order in each process
 
 
 class Late(dict):

@@ -15,7 +15,7 @@ from .test_runtime import compiled
 
 pytestmark = pytest.mark.skipif(not llvm.available(), reason="no JIT here")
 RNG = np.random.default_rng(0)
-POINTWISE = [name for name, op in REGISTRY.items()
+POINTWISE = [name for name, op in sorted(REGISTRY.items())
              if op.kind == "op" and op.family == "pointwise" and name in RULES and set(op.params) <= set(op.tensors)]
 COMPOSITES = ("relu6 hardtanh leaky_relu elu selu celu silu mish hardswish hardsigmoid softplus softsign tanhshrink gelu "
               "logsigmoid hardshrink softmin").split()
