@@ -34,14 +34,14 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
     points = point.points
     caught = any(frame.program.handlers[frame.pc] is not None for frame in frames)
 
-    def resume(stack: list, pc: int, error: bool = False, outcome: bool | None = None) -> str:
+    def resume(stack: list, pc: int, result: str = "r", error: bool = False, outcome: bool | None = None) -> str:
         slots: list[str] = []
         labels: list[str] = []
 
         def take(item: Any, label: str) -> Any:
             if item is NULL:
                 return None
-            slots.append("r" if item is RESULT else f"r[{item.at}]" if type(item) is Part else rebuild.name(item))
+            slots.append(result if item is RESULT else f"r[{item.at}]" if type(item) is Part else rebuild.name(item))
             labels.append(label)
             return len(slots) - 1
 
@@ -65,8 +65,10 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
         places = ", ".join(write_place(rebuild, frame) for frame in frames if not is_ours(frame.where[0]))
         text = f"call_standing([{escaped(places)}], {{0}}, {text.removeprefix('{0}(')}" if places else text
     call = text.format(*names)
-    ways = [(resume(stack, pc, outcome=test is not None if kind == "branch" else None), test) for stack, pc, test in ways(base)]
-    run = f"r = {call}"
+    pushed = kind == "push"  # no variable holds the result then: it may be a frame, which would hold itself
+    result = call if pushed else "r"
+    ways = [(resume(stack, pc, result, outcome=test is not None if kind == "branch" else None), test) for stack, pc, test in ways(base)]
+    run = f"return {ways.pop()[0]}" if pushed else f"r = {call}"
     if caught:
         # `r` is the exception here: it is delivered at the instruction that raised it.
         failure = [f"r = with_lines(caught_error, {rebuild.text.const((inner.where,))})", f"return {resume(base, inner.pc, error=True)}"]

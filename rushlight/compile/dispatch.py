@@ -240,9 +240,11 @@ class Compiled:
         while type(result) is Continue:
             path.append((point, result.asked))
             point, roots = result.point, result.roots
+            result.roots = []  # a frame among them would hold itself by its callers
             result = self.step(point, roots)
             if result is NATIVELY:
                 return self.run_natively(point, roots)
+            roots = []
         if self.habit.note(path) and self.trial is None and not self.fullgraph and any(self.backend is one for one in PLACED):
             self.guess()
         return result

@@ -1,6 +1,7 @@
 """What is called at a break finds the function's frame: its code, globals, arguments and variables."""
 
 import collections
+import gc
 import sys
 import traceback
 
@@ -154,3 +155,27 @@ def test_names_that_inner_functions_share_are_in_locals_when_they_have_values():
         return before, locals()["shared"], sorted(locals()), inner()
 
     assert outcomes(f, torch.ones(2))[0] == ["first", "x"]
+
+
+def test_a_frame_got_at_a_break_holds_nothing_once_it_is_dropped():
+    def steps(x, log):
+        try:
+            yield x
+            yield x + 1
+        finally:
+            log.append("closed")
+
+    def f(x):
+        log = []
+        running = steps(x * 2, log)
+        log.append(next(running))
+        return log, sys._getframe().f_code.co_argcount
+
+    gc.disable()  # the generator is closed when `f` is left, not by the next collection
+    try:
+        for call in (f, torch.compile(f, backend="eager")):
+            for _ in range(3):
+                log, count = call(torch.ones(2))
+                assert log[1:] == ["closed"] and count == 1
+    finally:
+        gc.enable()
