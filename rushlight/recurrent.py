@@ -3,17 +3,19 @@
 The names and arguments are PyTorch's (`torch.lstm`, `torch._pack_padded_sequence`). Each goes by the values of its
 arguments: the code that compiles follows it, down to one node for each layer and direction (ops/recurrent.py: the walk over
 time); in an exported program it is one node, so that sequences keep a free length and the lengths in a packed batch stay
-inputs. Read `layers` first.
+inputs. Eager layers that have run many steps run compiled (`run`). Read `layers` first.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import ops
-from .core import dtypes
+from .core import dtypes, modes
+from .core.busy import Busy
+from .core.tracing import followed_as
 from .ops import functional as F
 from .ops.recurrent import GATES, recurrent_layer
-from .tensor import Tensor
+from .tensor import Parameter, Tensor
 
 # -- layers ------------------------------------------------------------------------------------------------------------
 
@@ -72,6 +74,37 @@ def states(mode: str, data: Tensor, sizes: list[int] | None, hx: Any, weights: l
     return [tuple(ops.zeros(batch, size, dtype=data.dtype) for size in (output, hidden)[:kinds]) for _ in weights]
 
 
+busy = Busy(layers)
+
+
+@followed_as(layers)
+def run(mode: str, arguments: tuple) -> tuple:
+    """`layers`, by compiled code where the same layers have run many steps."""
+    use = use_of(mode, arguments)
+    if use is None:
+        return layers(mode, arguments)
+    input, _, _, _, count, _, _, bidirectional, batch_first = arguments
+    return busy.choose(use, input._array.shape[1 if batch_first else 0] * count * (2 if bidirectional else 1))(mode, arguments)
+
+
+def use_of(mode: str, arguments: tuple) -> tuple | None:
+    """What compiled code would be made for; None for what only ordinary ops do, or do as well: packed batches, projections, rare modes."""
+    input, hx, params, *options = arguments
+    if modes.flags["special"] or len(options) != 6 or type(hx) not in (Tensor, tuple) or type(params) is not list:
+        return None
+    tensors = (input, *hx, *params) if type(hx) is tuple else (input, hx, *params)
+    for tensor in tensors:
+        if type(tensor) is not Tensor and type(tensor) is not Parameter or tensor._dtype is not input._dtype:
+            return None
+    biased, count, _, _, bidirectional, _ = options
+    if input._dtype not in (dtypes.float32, dtypes.float64) or input._array.ndim != 3 or not input._array.size or (
+            len(params) != (4 if biased else 2) * count * (2 if bidirectional else 1)):
+        return None
+    wanted = modes.grad_enabled()
+    return (mode, input._dtype, wanted, modes.inference_enabled(), *options, *[tensor._requires_grad for tensor in tensors if wanted],
+            *[param._array.shape for param in params], *[1 in tensor._array.shape for tensor in tensors[:2]])
+
+
 def lstm(input: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """All layers of an LSTM over a padded or a packed batch: (output, last h, last c).
 
@@ -86,7 +119,7 @@ def lstm(input: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     >>> torch.lstm(torch.zeros(5, 2, 3), (zeros, zeros), net._flat_weights, True, 1, 0.0, False, False, False)[0].shape
     torch.Size([5, 2, 4])
     """
-    return layers("LSTM", (input, *arguments))
+    return run("LSTM", (input, *arguments))
 
 
 def gru(input: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
@@ -97,7 +130,7 @@ def gru(input: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
     >>> torch.gru(torch.zeros(5, 2, 3), torch.zeros(1, 2, 4), net._flat_weights, True, 1, 0.0, False, False, False)[0].shape
     torch.Size([5, 2, 4])
     """
-    return layers("GRU", (input, *arguments))
+    return run("GRU", (input, *arguments))
 
 
 def rnn_tanh(input: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
@@ -108,7 +141,7 @@ def rnn_tanh(input: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
     >>> torch.rnn_tanh(torch.zeros(5, 2, 3), torch.zeros(1, 2, 4), net._flat_weights, True, 1, 0.0, False, False, False)[0].shape
     torch.Size([5, 2, 4])
     """
-    return layers("RNN_TANH", (input, *arguments))
+    return run("RNN_TANH", (input, *arguments))
 
 
 def rnn_relu(input: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
@@ -119,7 +152,7 @@ def rnn_relu(input: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
     >>> torch.rnn_relu(torch.zeros(5, 2, 3), torch.zeros(1, 2, 4), net._flat_weights, True, 1, 0.0, False, False, False)[0].shape
     torch.Size([5, 2, 4])
     """
-    return layers("RNN_RELU", (input, *arguments))
+    return run("RNN_RELU", (input, *arguments))
 
 
 FUNCTIONS: dict[str, Callable] = {"RNN_TANH": rnn_tanh, "RNN_RELU": rnn_relu, "LSTM": lstm, "GRU": gru}

@@ -1,0 +1,103 @@
+"""Loops that have run many steps are compiled: when, for which uses, and with what they gave before."""
+import pytest
+
+import rushlight as torch
+from rushlight import nn, recurrent
+from rushlight.core import busy
+from rushlight.core.busy import Busy
+from rushlight.kernels import llvm
+
+
+def test_a_use_goes_over_when_its_steps_are_enough_and_stays(monkeypatch):
+    made = []
+    monkeypatch.setattr(busy, "compilers", [lambda function: made.append(function) or str])
+    loops = Busy(repr)
+    assert loops.choose("a", busy.ENOUGH) is repr and loops.choose("b", 1) is repr
+    assert loops.choose("a", 1) is str and loops.choose("a", 1) is str
+    assert loops.choose("b", 1) is repr and made == [repr]
+
+
+def test_only_so_many_uses_are_counted(monkeypatch):
+    monkeypatch.setattr(busy, "USES", 3)
+    loops = Busy(repr)
+    for use in range(10):
+        loops.choose(use, 1)
+    assert len(loops.uses) <= 3
+
+
+LAYERS = [lambda: nn.LSTM(3, 5, 2, batch_first=True, bidirectional=True), lambda: nn.GRU(3, 5, batch_first=True),
+          lambda: nn.RNN(3, 5, bias=False, batch_first=True), lambda: nn.LSTM(3, 5, 2, dropout=0.5, batch_first=True)]
+
+
+@pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+@pytest.mark.parametrize("make", LAYERS, ids=["lstm", "gru", "rnn", "dropout"])
+def test_busy_layers_give_what_they_gave(make, monkeypatch):
+    torch.manual_seed(0)
+    layer = make()
+
+    def use(rows, steps):
+        torch.manual_seed(rows + steps)
+        data = torch.randn(rows, steps, 3, requires_grad=True)
+        outputs, _ = layer(data)
+        layer.zero_grad()
+        outputs.square().sum().backward()
+        with torch.no_grad():
+            plain, _ = layer(data)
+        return [outputs.detach(), plain if not layer.dropout else outputs.detach(), data.grad, *[weight.grad.clone() for weight in layer.parameters()]]
+
+    sizes = [(2, 4), (3, 7), (2, 1), (1, 4)]
+    before = [use(*size) for size in sizes]
+    monkeypatch.setattr(busy, "ENOUGH", 0)
+    monkeypatch.setattr(recurrent.busy, "uses", {})
+    for size, wanted in zip(sizes, before):
+        for value, known in zip(use(*size), wanted):
+            torch.testing.assert_close(value, known, rtol=1e-4, atol=1e-5)
+    assert all(not isinstance(found, int) for found in recurrent.busy.uses.values()) and recurrent.busy.uses
+
+
+@pytest.mark.parametrize("mode", [lambda: torch.autograd.detect_anomaly(check_nan=False),
+                                  lambda: torch.autocast("cpu", torch.bfloat16),
+                                  lambda: torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: kept)])
+def test_rare_modes_keep_to_the_ops(mode, monkeypatch):
+    monkeypatch.setattr(busy, "compilers", [lambda function: pytest.fail("compiled")])
+    monkeypatch.setattr(busy, "ENOUGH", 0)
+    monkeypatch.setattr(recurrent.busy, "uses", {})
+    layer = nn.GRU(3, 5)
+    with mode():
+        assert layer(torch.ones(4, 2, 3))[0].shape == (4, 2, 5)
+    packed = nn.utils.rnn.pack_sequence([torch.ones(3, 3), torch.ones(2, 3)])
+    assert layer(packed)[0].data.shape == (5, 5)
+    assert torch.func.vmap(lambda data: layer(data)[0])(torch.ones(2, 4, 2, 3)).shape == (2, 4, 2, 5)
+
+
+@pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+def test_inference_mode_stays_what_it_is(monkeypatch):
+    layer, data = nn.LSTM(3, 4), torch.ones(5, 2, 3)
+    wanted = layer(data)[0].detach()
+    monkeypatch.setattr(busy, "ENOUGH", 0)
+    monkeypatch.setattr(recurrent.busy, "uses", {})
+    with torch.inference_mode():
+        found = layer(data)[0]
+    assert found.is_inference() and not layer(data)[0].is_inference()
+    torch.testing.assert_close(found.clone(), wanted)
+
+
+@pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+def test_a_busy_layer_can_be_differentiated_again_and_watches_writes(monkeypatch):
+    torch.manual_seed(0)
+    layer = nn.LSTM(3, 4).double()
+    data = torch.randn(3, 2, 3, dtype=torch.float64, requires_grad=True)
+
+    def second():
+        grad, = torch.autograd.grad(layer(data)[0].square().sum(), data, create_graph=True)
+        return torch.autograd.grad(grad.square().sum(), data)[0]
+
+    wanted = second()
+    monkeypatch.setattr(busy, "ENOUGH", 0)
+    monkeypatch.setattr(recurrent.busy, "uses", {})
+    torch.testing.assert_close(second(), wanted)
+    outputs, _ = layer(data)
+    with torch.no_grad():
+        layer.weight_hh_l0.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        outputs.sum().backward()
