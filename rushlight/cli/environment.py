@@ -116,11 +116,12 @@ def check_blas_race() -> str:
 
 def check_compiler() -> str:
     """llvmlite loads, or the remark says what is missing without it."""
+    from ..kernels.binding import Library
     try:
-        import llvmlite.binding as llvm
-    except ImportError:
+        library = Library()
+    except ModuleNotFoundError:
         return "llvmlite is not installed: eager works, compile does not (pip install llvmlite)"
-    return f"LLVM {'.'.join(map(str, llvm.llvm_version_info))} for {llvm.get_host_cpu_name()}"
+    return f"LLVM {library.llvm_version} for {library.cpu}"
 
 
 def check_import_time() -> str:

@@ -1,8 +1,8 @@
-"""The only module that knows llvmlite: LLVM IR text in, machine code out.
+"""What LLVM is asked, by the functions of binding.py: LLVM IR text in, machine code out.
 
 Owns the target machine of this host, the pass pipeline, the verifier, the module linter and the linked libraries.
 Everything that it compiles goes through `link`; a library stays loaded as long as its `Library` object lives.
-llvmlite is imported when something has to be compiled: `host` often knows from the cache what it would say, and
+LLVM is loaded when something has to be compiled: `host` often knows from the cache what it would say, and
 objects out of the cache are loaded by objects.py.  `available()` says whether code can be made here at all.
 """
 
@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import cache, objects
+from . import binding, cache, objects
 from .host import QUESTIONS_IR, Host, granted, recall, remember
 
 # Everything generated code may call: what the pool and the arena need, and what LLVM itself emits for fma, memcpy and
@@ -35,7 +35,7 @@ MAX_INSTRUCTIONS = 60_000
 LINKS = 32  # libraries that are linked by one JIT of LLVM's
 # Kernels are vectorised and unrolled by construction, so a few passes do what the whole O2 pipeline did (measured: the
 # same speed, a third of the time); loop invariants are moved out by the code generator.
-PASSES = ("always_inliner", "sroa", "simplify_cfg", "instruction_combine", "new_gvn", "loop_rotate", "simplify_cfg")
+PASSES = ("AlwaysInliner", "SROA", "SimplifyCFG", "InstCombine", "NewGVN", "LoopRotate", "SimplifyCFG")
 SELDOM = 'noinline nounwind "seldom"'  # attributes of functions that hardly ever run: their code is made in a fifth of the time
 OPTIONS = "5 " + " ".join(PASSES)  # bumped when the pipeline changes, so that cached objects are not mixed
 
@@ -69,51 +69,40 @@ class Engine:
     """The LLVM state for one target: target machine, passes, and the JIT where objects are not loaded by objects.py."""
 
     def __init__(self, target: str = "host") -> None:
-        import llvmlite
-        import llvmlite.binding as binding
-
-        self.binding = binding
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        binding.initialize_native_asmparser()
-        version = f"llvmlite {llvmlite.__version__} llvm {'.'.join(map(str, binding.llvm_version_info))}"
-        self.triple = binding.get_process_triple()
-        host = binding.get_host_cpu_features()
+        self.library = library = binding.Library()
+        self.triple, known = library.triple, library.features
         if target == "host":
-            cpu, features = binding.get_host_cpu_name(), {name for name, on in host.items() if on}
+            cpu, features = library.cpu, {name for name, on in known.items() if on}
             # LLVM prefers 256-bit vectors on several CPUs; our kernels choose their own width.
-            flags = ",".join(filter(None, [host.flatten(), "-prefer-256-bit"]))
+            flags = ",".join([*(f"{'+' if on else '-'}{name}" for name, on in known.items()), "-prefer-256-bit"])
         else:
             if target not in TARGETS or not self.triple.startswith("x86_64"):
                 raise ValueError(f"RUSHLIGHT_CPU is {target!r}; expected 'host'" + "".join(f", '{name}'" for name in TARGETS) + " (x86-64 only)")
             cpu, names = TARGETS[target]
             features = set(names.split())
-            missing = {name for name in features if not host.get(name, True)}
+            missing = {name for name in features if not known.get(name, True)}
             if missing:
                 raise ValueError(f"RUSHLIGHT_CPU is {target!r}, but this processor lacks {sorted(missing)[0]}")
             flags = ",".join(f"+{name}" for name in sorted(features))
-        self.described = Host(cpu, frozenset(features), flags, version, self.triple)
+        self.described = Host(cpu, frozenset(features), flags, f"llvmlite {library.version} llvm {library.llvm_version}", self.triple)
         self.host = granted(self.described)
-        self.target = binding.Target.from_triple(self.triple)
-
-        self.machine = self.create_machine()
-        self.layout = str(self.machine.target_data)
+        self.machine = binding.Machine(library, self.host.cpu, self.host.flags)
+        self.header = f'target datalayout = "{self.machine.layout}"\ntarget triple = "{self.triple}"\n'
+        self.passes = binding.Passes(self.machine, PASSES)
         self.linker, self.linked = None, 0
-        # Made once, since llvmlite frees neither wholly. Used under the lock.
-        self.builder = binding.create_pass_builder(self.machine, binding.create_pipeline_tuning_options(speed_level=2))
-        self.passes = binding.create_new_module_pass_manager()
-        for name in PASSES:
-            getattr(self.passes, f"add_{name}_pass")()
 
-    def create_machine(self, plain: bool = False) -> Any:
-        """What makes machine code; `plain`: for any processor of this architecture."""
-        cpu, flags = ("generic", "") if plain else (self.host.cpu, self.host.flags)
-        return self.target.create_target_machine(cpu=cpu, features=flags, opt=2, reloc="pic", codemodel="default")
+    def plain_machine(self) -> binding.Machine:
+        """What makes machine code for any processor of this architecture."""
+        return binding.Machine(self.library, "generic", "")
 
     def jit(self) -> Any:
         """What links; a new one from time to time, for it keeps about 10 KB of every library, also of those that were dropped."""
+        import llvmlite.binding as llvmlite
+
         if self.linker is None or self.linked == LINKS:
-            self.linker, self.linked = self.binding.create_lljit_compiler(self.create_machine(), use_jit_link=True), 0
+            target = llvmlite.Target.from_triple(self.triple)
+            machine = target.create_target_machine(cpu=self.host.cpu, features=self.host.flags, opt=2, reloc="pic", codemodel="default")
+            self.linker, self.linked = llvmlite.create_lljit_compiler(machine, use_jit_link=True), 0
         self.linked += 1
         return self.linker
 
@@ -138,7 +127,7 @@ def host() -> Host:
                 known = recall(target) if _engine is None else None
                 _host = granted(known) if known is not None else engine().host
                 if known is None and objects.supported() and cache.directory() is not None:
-                    remember(target, engine().described, engine().create_machine(plain=True).emit_object(optimise(QUESTIONS_IR)))
+                    remember(target, engine().described, engine().plain_machine().emit(optimise(QUESTIONS_IR)))
     return _host
 
 
@@ -212,7 +201,7 @@ class Library:
     def assembly(self) -> str:
         """The machine code as assembly text."""
         with _lock:
-            return engine().machine.emit_assembly(optimise(self.text))
+            return engine().machine.emit(optimise(self.text), assembly=True).decode()
 
 
 def lint(text: str) -> None:
@@ -230,19 +219,17 @@ def lint(text: str) -> None:
         raise TooLarge(f"a generated module has {count} instructions, more than {MAX_INSTRUCTIONS}")
 
 
-def optimise(text: str) -> Any:
-    """Parse, verify and run the pass pipeline; returns llvmlite's module."""
+def optimise(text: str, context: binding.Context | None = None) -> binding.Module:
+    """Parse, verify and run the pass pipeline; `context` is given where modules are linked afterwards."""
     made = engine()
-    header = f'target datalayout = "{made.layout}"\ntarget triple = "{made.triple}"\n'
     try:
-        module = made.binding.parse_assembly(header + text)
-        module.verify()
+        module = binding.Module(context or binding.Context(made.library), made.header + text)
     except RuntimeError as error:
         raise CompileError(f"LLVM refused generated IR: {error}") from None
     with _lock:
-        made.passes.run(module, made.builder)
+        made.passes.run(module)
     for name in re.findall(r'^define [^@\n]*@([\w.]+)\([^\n]*"seldom"', text, re.M):
-        module.get_function(name).add_function_attribute("optnone")  # not before: the passes would say on stderr that they skip it
+        module.mark(name, "optnone")  # not before: the passes would say on stderr that they skip it
     return module
 
 
@@ -282,7 +269,7 @@ def compiled(text: str) -> bytes:
     """The object of IR text."""
     lint(text)
     with _lock:
-        return working().machine.emit_object(optimise(text))
+        return working().machine.emit(optimise(text))
 
 
 def working() -> Engine:
@@ -315,7 +302,9 @@ def linked_by_llvm(image: bytes, exports: tuple[str, ...], text: str) -> Any:
     """An object that objects.py leaves to LLVM's own linker."""
     with _lock:
         made = working()
-        builder = made.binding.JITLibraryBuilder().add_object_img(image)
+        import llvmlite.binding as llvmlite
+
+        builder = llvmlite.JITLibraryBuilder().add_object_img(image)
         for name in exports:
             builder.export_symbol(name)
         for name in sorted(needed_symbols(text)):

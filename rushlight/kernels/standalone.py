@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph.node import target_name
-from . import llvm, objects
+from . import binding, llvm, objects
 from .arrays import Array, Source
 from .ir import Function, Module, Type, Value
 from .lower import Lowering, buffers_used
@@ -63,7 +63,8 @@ class Object:
     """The object file in the making: modules that are optimised each for itself and linked, with each weight once."""
 
     def __init__(self) -> None:
-        self.whole: Any = None
+        self.context = binding.Context(llvm.engine().library)
+        self.whole: binding.Module | None = None
         self.weights: dict[str, bytes] = {}
         self.internal: list[str] = []  # functions that only this object calls
 
@@ -79,9 +80,9 @@ class Object:
         if checked:
             llvm.lint(text)
         used = "\n".join(f"@{symbol} = external constant [{len(content)} x i8], align 64" for symbol, content in self.weights.items() if f"@{symbol}" in text)
-        self.merge(llvm.optimise(f"{used}\n{text}"))
+        self.merge(llvm.optimise(f"{used}\n{text}", self.context))
 
-    def merge(self, module: Any) -> None:
+    def merge(self, module: binding.Module) -> None:
         if self.whole is None:
             self.whole = module
         else:
@@ -90,11 +91,11 @@ class Object:
     def image(self) -> bytes:
         for symbol, content in self.weights.items():
             body = "".join(f"\\{byte:02X}" for byte in content)
-            self.merge(llvm.optimise(f'@{symbol} = constant [{len(content)} x i8] c"{body}", align 64\n'))
-        for value in (*self.whole.functions, *self.whole.global_variables):
-            if value.name in self.internal or value.name in self.weights:
-                value.linkage = "internal"
-        image = llvm.engine().machine.emit_object(self.whole)
+            self.merge(llvm.optimise(f'@{symbol} = constant [{len(content)} x i8] c"{body}", align 64\n', self.context))
+        assert self.whole is not None
+        for name in (*self.internal, *self.weights):
+            self.whole.hide(name)
+        image = llvm.engine().machine.emit(self.whole)
         strange = objects.undefined(image) - CALLED
         if strange:
             raise Unsupported(f"the function {sorted(strange)[0]} of the C library")

@@ -97,7 +97,7 @@ other:
 def compiled(text, target="host"):
     with llvm.target(target) as made:
         assert made.vector_bits
-        return llvm.engine().machine.emit_object(llvm.optimise(text))
+        return llvm.engine().machine.emit(llvm.optimise(text))
 
 
 def call(code, name, *arguments, result=ctypes.c_int64, kind=ctypes.c_int64):
