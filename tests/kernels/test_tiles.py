@@ -113,9 +113,10 @@ def test_what_follows_runs_inside(case, m, k, n):
 
 
 @needs_tiles
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_the_same_bits_on_every_run(threads):
-    a, b = normal(700, 900), normal(900, 650)
+@pytest.mark.parametrize("m, k, n", [(700, 900, 650), (256, 300, 512), (1200, 64, 64), (40, 500, 1500)])
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_the_same_bits_on_every_run(threads, m, k, n):
+    a, b = normal(m, k), normal(k, n)
     before = pool.get_num_threads()
     try:
         pool.set_num_threads(threads)
