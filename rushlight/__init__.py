@@ -57,14 +57,14 @@ def half_gradients(name, g):
     return name in dispatch.HALF_PRODUCTS and g.dtype.name == "bfloat16" and g.size >= 1 << 14 and imported("kernels.matmul_half").usable()
 
 
-def compiled_loop(function):
-    """The compiled form of a loop that has run for long, for sequences and batches of any size; as it is where no machine code can be made."""
+def compiled_layers(function, use):
+    """Recurrent layers that have run for long, for sequences and batches of any size; as they are where no machine code can be made."""
     usable = imported("kernels.llvm").available()
     return imported("compile.api").compile(function, dynamic=True, backend="inductor") if usable else function
 
 
 graph_node.HALF_GRADIENTS.append(half_gradients)
-busy.compilers.append(compiled_loop)
+busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.eager").repeated_product(function, use)})
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
 dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
 # Public names by the module of ours that has them, loaded on first use.
@@ -109,7 +109,7 @@ def imported(module):
         return importlib.import_module("." + module, __name__)
 
 
-OWN = {"MODULES", "NAMES", "OWN", "Waits", "absent", "busy", "compiled_loop", "generate", "graph_node", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
+OWN = {"MODULES", "NAMES", "OWN", "Waits", "absent", "busy", "compiled_layers", "generate", "graph_node", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
 
 
 def __dir__():

@@ -74,7 +74,7 @@ def states(mode: str, data: Tensor, sizes: list[int] | None, hx: Any, weights: l
     return [tuple(ops.zeros(batch, size, dtype=data.dtype) for size in (output, hidden)[:kinds]) for _ in weights]
 
 
-busy = Busy(layers)
+busy = Busy("recurrent layers", layers, 1 << 13)  # steps
 
 
 @followed_as(layers)

@@ -1,31 +1,34 @@
-"""Loops of ordinary ops that run for so long that compiling them pays: how far each has run, and what runs it from then on.
+"""Work of ordinary ops that is done so often that compiling it pays: how much each use has done, and what does it from then on.
 
-Steps are counted, not seconds: compiled code rounds the last bit otherwise, and a program gives the same numbers each time
-it runs only if it goes over at the same point.  `rushlight.compiler.set_stance("force_eager")` keeps to ordinary ops.
+Work is counted, not timed: compiled code rounds the last bit otherwise, and a program gives the same numbers each time it
+runs only if it goes over at the same point.  `rushlight.compiler.set_stance("force_eager")` keeps recurrent layers to ordinary ops.
 """
 from collections.abc import Callable, Hashable
 
-ENOUGH = 1 << 13  # steps: by ordinary ops they take about as long as compiling
 USES = 64  # that are counted, or have code, at a time
-compilers: list[Callable] = []  # what makes compiled code of a function; rushlight/__init__.py gives it
+# By the name of the work: what makes the code of (function, use), or gives the function back; rushlight/__init__.py fills it.
+compilers: dict[str, Callable] = {}
 
 
 class Busy:
-    """A function whose loops are counted by their use: all that its code would be made for, but the sizes that may vary."""
+    """A function whose work is counted by its use: all that its code would be made for.
 
-    def __init__(self, function: Callable):
-        self.function = function
+    `enough`: the work after which ordinary ops have taken longer than compiled ones by about the time that compiling takes.
+    """
+
+    def __init__(self, name: str, function: Callable, enough: int):
+        self.name, self.function, self.enough = name, function, enough
         self.uses: dict[Hashable, int | Callable] = {}
 
-    def choose(self, use: Hashable, steps: int) -> Callable:
-        """The function, or its compiled form, for so many more steps of a use."""
+    def choose(self, use: Hashable, work: int) -> Callable:
+        """The function, or its compiled form, for so much more work of a use."""
         found = self.uses.get(use, 0)
         if not isinstance(found, int):
             return found
-        if found + steps <= ENOUGH or not compilers:
+        if found + work <= self.enough or self.name not in compilers:
             if len(self.uses) >= USES and use not in self.uses:
                 self.uses.clear()
-            self.uses[use] = found + steps
+            self.uses[use] = found + work
             return self.function
-        self.uses[use] = made = compilers[0](self.function)
+        self.uses[use] = made = compilers[self.name](self.function, use)
         return made

@@ -1,4 +1,4 @@
-"""Loops that have run many steps are compiled: when, for which uses, and with what they gave before."""
+"""Work that is done often is compiled: when, for which uses, and with what they gave before."""
 import pytest
 
 import rushlight as torch
@@ -6,20 +6,26 @@ from rushlight import nn, recurrent
 from rushlight.core import busy
 from rushlight.core.busy import Busy
 from rushlight.kernels import llvm
+from rushlight.ops import linear
+
+
+def at_once(monkeypatch, work):
+    monkeypatch.setattr(work, "enough", 0)
+    monkeypatch.setattr(work, "uses", {})
 
 
 def test_a_use_goes_over_when_its_steps_are_enough_and_stays(monkeypatch):
     made = []
-    monkeypatch.setattr(busy, "compilers", [lambda function: made.append(function) or str])
-    loops = Busy(repr)
-    assert loops.choose("a", busy.ENOUGH) is repr and loops.choose("b", 1) is repr
+    monkeypatch.setitem(busy.compilers, "texts", lambda function, use: made.append((function, use)) or str)
+    loops = Busy("texts", repr, 9)
+    assert loops.choose("a", 9) is repr and loops.choose("b", 1) is repr
     assert loops.choose("a", 1) is str and loops.choose("a", 1) is str
-    assert loops.choose("b", 1) is repr and made == [repr]
+    assert loops.choose("b", 1) is repr and made == [(repr, "a")]
 
 
 def test_only_so_many_uses_are_counted(monkeypatch):
     monkeypatch.setattr(busy, "USES", 3)
-    loops = Busy(repr)
+    loops = Busy("texts", repr, 9)
     for use in range(10):
         loops.choose(use, 1)
     assert len(loops.uses) <= 3
@@ -47,8 +53,7 @@ def test_busy_layers_give_what_they_gave(make, monkeypatch):
 
     sizes = [(2, 4), (3, 7), (2, 1), (1, 4)]
     before = [use(*size) for size in sizes]
-    monkeypatch.setattr(busy, "ENOUGH", 0)
-    monkeypatch.setattr(recurrent.busy, "uses", {})
+    at_once(monkeypatch, recurrent.busy)
     for size, wanted in zip(sizes, before):
         for value, known in zip(use(*size), wanted):
             torch.testing.assert_close(value, known, rtol=1e-4, atol=1e-5)
@@ -59,9 +64,8 @@ def test_busy_layers_give_what_they_gave(make, monkeypatch):
                                   lambda: torch.autocast("cpu", torch.bfloat16),
                                   lambda: torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: kept)])
 def test_rare_modes_keep_to_the_ops(mode, monkeypatch):
-    monkeypatch.setattr(busy, "compilers", [lambda function: pytest.fail("compiled")])
-    monkeypatch.setattr(busy, "ENOUGH", 0)
-    monkeypatch.setattr(recurrent.busy, "uses", {})
+    monkeypatch.setitem(busy.compilers, "recurrent layers", lambda function, use: pytest.fail("compiled"))
+    at_once(monkeypatch, recurrent.busy)
     layer = nn.GRU(3, 5)
     with mode():
         assert layer(torch.ones(4, 2, 3))[0].shape == (4, 2, 5)
@@ -74,8 +78,7 @@ def test_rare_modes_keep_to_the_ops(mode, monkeypatch):
 def test_inference_mode_stays_what_it_is(monkeypatch):
     layer, data = nn.LSTM(3, 4), torch.ones(5, 2, 3)
     wanted = layer(data)[0].detach()
-    monkeypatch.setattr(busy, "ENOUGH", 0)
-    monkeypatch.setattr(recurrent.busy, "uses", {})
+    at_once(monkeypatch, recurrent.busy)
     with torch.inference_mode():
         found = layer(data)[0]
     assert found.is_inference() and not layer(data)[0].is_inference()
@@ -93,11 +96,35 @@ def test_a_busy_layer_can_be_differentiated_again_and_watches_writes(monkeypatch
         return torch.autograd.grad(grad.square().sum(), data)[0]
 
     wanted = second()
-    monkeypatch.setattr(busy, "ENOUGH", 0)
-    monkeypatch.setattr(recurrent.busy, "uses", {})
+    at_once(monkeypatch, recurrent.busy)
     torch.testing.assert_close(second(), wanted)
     outputs, _ = layer(data)
     with torch.no_grad():
         layer.weight_hh_l0.mul_(2)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         outputs.sum().backward()
+
+
+@pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_repeated_products_give_what_they_gave(dtype, monkeypatch):
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(200, 120, dtype=dtype), torch.nn.Linear(200, 120, bias=False, dtype=dtype)]
+    inputs = [torch.randn(130, 200, dtype=dtype, requires_grad=True), torch.randn(10, 13, 200, dtype=dtype, requires_grad=True),
+              torch.randn(200, 130, dtype=dtype).T.requires_grad_(), torch.randn(130, 400, dtype=dtype)[:, ::2].requires_grad_(),
+              torch.randn(1, 200, dtype=dtype).expand(130, 200).requires_grad_(), torch.full((130, 200), torch.nan, dtype=dtype, requires_grad=True)]
+
+    def values():
+        found = []
+        for layer in layers:
+            for data in inputs:
+                out = layer(data)
+                found += [out.detach(), *torch.autograd.grad(out.square().sum(), [data, *layer.parameters()])]
+        return found
+
+    wanted = values()
+    at_once(monkeypatch, linear.products)
+    monkeypatch.setattr(linear, "SMALL", 0)
+    for value, known in zip(values(), wanted):
+        torch.testing.assert_close(value, known, equal_nan=True)
+    assert sum(function is not linear.plain_product for function in linear.products.uses.values()) >= 5
