@@ -13,6 +13,7 @@ from .faults import runs_natively
 from .kinds import ABSENT, find
 from .loading import SCALARS, Loader, Pending, is_library
 from .machine import NULL, Break
+from .traced import TracedArray
 
 SLOT = (types.MemberDescriptorType, types.GetSetDescriptorType)
 BUILTIN_METHOD = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType,
@@ -29,6 +30,8 @@ class Attributes(Loader):
         kind = type(value)
         if self.is_symbol(value):
             return getattr(value.concrete(), name)
+        if kind is TracedArray:
+            return self.arrays.attribute(value, name)
         if isinstance(value, ModuleType):
             return self.module_attribute(value, name)
         if isinstance(value, type):

@@ -59,6 +59,7 @@ from .machine import Break, Frame, Generator, bind
 from .operations import Operations
 from .signatures import TEXTS, fits
 from .sources import getter_parts, getter_text
+from .traced import TracedArray
 
 
 class Calls(Operations):
@@ -264,6 +265,8 @@ class Calls(Operations):
             if issubclass(kind, Tensor) or hasattr(kind, "named_parameters") or is_library(type(kind)):
                 raise Break("Construction", f"making a {kind.__name__} inside compiled code")
             return self.call(meta, (kind, *args), kwargs)
+        if issubclass(kind, np.generic) and (number := self.number_of_numpy(kind, args, kwargs)) is not None:
+            return number
         if hasattr(kind, "named_parameters") and is_library(kind):
             return self.bare_module(kind, args, kwargs)
         if issubclass(kind, Tensor) or hasattr(kind, "named_parameters"):
@@ -348,6 +351,8 @@ class Calls(Operations):
                     return self.object_attribute(owner, self.value(args[0]))
                 if isinstance(owner, Tensor):
                     return self.call_op(function, (owner, *args), kwargs)
+                if type(owner) is TracedArray:
+                    raise Break("NumPy call", f"ndarray.{function.__name__} has no op")
                 return self.builtin_method(function.__get__(owner, type(owner)), owner, function.__name__, args, kwargs)
         if isinstance(function, types.MethodWrapperType):
             if function.__name__ == "__setattr__":
@@ -403,8 +408,8 @@ class Calls(Operations):
         kind = type(value)
         if self.is_symbol(value):
             return True
-        if kind in SCALARS or isinstance(value, (Tensor, range)):
-            return not isinstance(value, Tensor) or depth > self.tensors_from
+        if kind in SCALARS or isinstance(value, (Tensor, range, TracedArray)):
+            return not isinstance(value, (Tensor, TracedArray)) or depth > self.tensors_from
         if kind in (list, tuple, set, frozenset, collections.deque) or (isinstance(value, tuple) and not has_python(value, "__iter__")):
             return depth > 2 or all(self.is_simple_iterable(self.peek(item), depth + 1) for item in value)
         if kind in (dict, collections.OrderedDict, collections.Counter, collections.defaultdict):
@@ -505,6 +510,8 @@ class Calls(Operations):
     def key(self, value: Any) -> Any:
         """A value about to be hashed."""
         value = self.resolve(value)
+        if type(value) is TracedArray:
+            raise Break("NumPy array", "an array, or a number of NumPy's, as a key")
         if self.method_of(value, "__hash__") is not None and not isinstance(value, (Tensor, enum.Enum, type)) and not is_library(type(value)):
             raise Break("Unsupported key", f"a key of type {type(value).__name__}, which hashes itself in Python")
         return value
@@ -533,7 +540,8 @@ class Calls(Operations):
     @runs_natively
     def native(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """Run a builtin for real, on values that are plain all the way down."""
-        if function in STRUCTURAL_FUNCTIONS if hashable(function) else False:
+        structural = hashable(function) and function in STRUCTURAL_FUNCTIONS
+        if structural:
             args = tuple(map(self.value, args))
             kwargs = {key: self.value(item) for key, item in kwargs.items()}
         else:
@@ -541,7 +549,7 @@ class Calls(Operations):
             kwargs = {key: self.argument(item) for key, item in kwargs.items()}
         calls = getattr(function, "__module__", None) == "_bisect" or type(getattr(function, "__self__", None)).__module__ == "re"
         for arg in (*args, *kwargs.values()):
-            self.check_plain(arg)
+            self.check_plain(arg, arrays=structural)
             if calls and callable(arg):
                 raise Break("Function argument", f"{function.__name__} was given a function to call")
             if self.unordered and not isinstance(getattr(function, "__self__", None), (set, frozenset)) and function not in ORDER_FREE:
@@ -557,21 +565,25 @@ class Calls(Operations):
             return [self.resolve(item) for item in self.unpack(value)]
         return value
 
-    def check_plain(self, value: Any, depth: int = 0) -> None:
+    def check_plain(self, value: Any, depth: int = 0, arrays: bool = False) -> None:
         """Break unless native code may look at the value: it must not be able to run Python code or see old state."""
         kind = type(value)
         if kind in SCALARS or isinstance(value, (Tensor, Pending, type, FunctionType, BuiltinFunctionType, ModuleType, enum.Enum)):
             return
+        if kind is TracedArray:
+            if arrays:  # it is only moved
+                return
+            raise Break("NumPy array", "native code was given an array")
         if depth > 7:
             return
         if kind in (list, tuple, set, frozenset, collections.deque) or isinstance(value, tuple):
             for item in value:
-                self.check_plain(item, depth + 1)
+                self.check_plain(item, depth + 1, arrays)
             if kind in (list, tuple, set, frozenset, collections.deque):
                 return
         elif kind in (dict, collections.OrderedDict, collections.Counter, collections.defaultdict):
             for item in value.values():
-                self.check_plain(item, depth + 1)
+                self.check_plain(item, depth + 1, arrays)
             return
         elif kind in NATIVE_TYPES or isinstance(value, ITERATORS):
             if self.is_from_before(value) and isinstance(value, ITERATORS) and id(value) not in self.moving:

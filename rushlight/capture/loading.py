@@ -60,7 +60,7 @@ LIBRARY = frozenset(sys.stdlib_module_names) | {"rushlight", "numpy"}
 SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 IDENTITY = (type, types.BuiltinFunctionType, ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType,
             types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtypes.dtype,
-            type(devices.CPU), enum.Enum, types.GenericAlias, types.UnionType, types.MethodWrapperType)
+            type(devices.CPU), enum.Enum, types.GenericAlias, types.UnionType, types.MethodWrapperType, np.dtype)
 DEVICE = type(devices.CPU)
 PLAIN_DICTS = ("Registry", "HookTable")
 
@@ -346,6 +346,9 @@ class Loader(Defaults):
             self.type_guard(source, raw)
         return self.register(raw, raw, source)
 
+    def load_array(self, source: Source, raw: np.ndarray) -> Any:
+        return self.load_object(source, raw)
+
     def load_iterator(self, source: Source, raw: Any) -> Any:
         """A list, tuple or range iterator from before: its place is guarded, and moved on at the end."""
         self.type_guard(source, raw)
@@ -480,7 +483,8 @@ class Loader(Defaults):
         return value
 
 
-LOAD = {
+LOAD: dict[type, Any] = {
+    np.ndarray: lambda self, source, raw: self.load_array(source, raw),
     list: Loader.load_list, tuple: Loader.load_tuple, dict: Loader.load_dict, set: Loader.load_set,
     frozenset: Loader.load_set, collections.deque: Loader.load_deque, FunctionType: Loader.load_function,
     MethodType: Loader.load_method, functools.partial: Loader.load_partial, slice: Loader.load_plain,

@@ -32,6 +32,7 @@ from .loading import SCALARS, is_library
 from .machine import BINARY as BINARY_OPERATORS
 from .machine import UNARY as UNARY_OPERATORS
 from .machine import Break, Generator
+from .traced import TracedArray
 
 
 class Operations(Attributes):
@@ -46,6 +47,8 @@ class Operations(Attributes):
             return bool(value)
         if isinstance(value, Tensor):
             return self.tensor_truth(value)
+        if kind is TracedArray:
+            return self.arrays.truth(value)
         for name in ("__bool__", "__len__"):
             method = self.method_of(value, name)
             if method is not None:
@@ -58,6 +61,8 @@ class Operations(Attributes):
         return bool(value)
 
     def unary(self, op: str, value: Any) -> Any:
+        if type(value) is TracedArray:
+            return self.arrays.unary(op, value)
         method = None if type(value) in SCALARS else self.method_of(value, UNARY_METHODS[op])
         if method is not None and not isinstance(value, Tensor) and not self.is_symbol(value):
             return self.call(method, (value,), {})
@@ -81,6 +86,8 @@ class Operations(Attributes):
     def binary(self, op: str, left: Any, right: Any) -> Any:
         if type(left) in SCALARS and type(right) in SCALARS:
             return super().binary(op, left, right)
+        if type(left) is TracedArray or type(right) is TracedArray:
+            return self.arrays.binary(op, left, right)
         if (self.is_symbol(left) or self.is_symbol(right)) and not isinstance(left, Tensor) and not isinstance(right, Tensor):
             if self.is_scalar(left) and self.is_scalar(right):
                 return super().binary(op, left, right)
@@ -148,6 +155,8 @@ class Operations(Attributes):
     def compare(self, op: str, left: Any, right: Any) -> Any:
         if type(left) in SCALARS and type(right) in SCALARS:
             return super().compare(op, left, right)
+        if type(left) is TracedArray or type(right) is TracedArray:
+            return self.arrays.compare(op, left, right)
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             return self.compare_tensors(op, left, right)
         if self.is_symbol(left) or self.is_symbol(right):
@@ -183,6 +192,8 @@ class Operations(Attributes):
             return self.truth(self.inline(method, container, item))
         if isinstance(container, type) and issubclass(type(container), enum.EnumMeta):
             return item in container
+        if type(container) is TracedArray:
+            raise Break("NumPy call", "whether an array contains a value")
         if isinstance(container, Tensor):
             return self.truth(self.inline(type(container).__contains__, container, item))
         if isinstance(container, DICT_KEYS[1:]):
@@ -213,6 +224,8 @@ class Operations(Attributes):
             return container[self.index(key)]
         if isinstance(container, Tensor):
             return self.call_op(operator.getitem, (container, key), {})
+        if kind is TracedArray:
+            return self.arrays.item(container, key)
         method, base = find(kind, "__getitem__")
         if isinstance(method, FunctionType) and not is_library(base):
             self.class_guard(kind, "__getitem__")
@@ -257,6 +270,9 @@ class Operations(Attributes):
         kind = type(container)
         if isinstance(container, Tensor):
             self.call_op(operator.setitem, (container, key, value), {})
+            return
+        if kind is TracedArray:
+            self.arrays.set_item(container, key, value)
             return
         method, base = find(kind, "__setitem__")
         self.class_guard(kind, "__setitem__")
@@ -309,6 +325,8 @@ class Operations(Attributes):
             return value
         if isinstance(value, Tensor):
             return self.iterate_tensor(value)
+        if kind is TracedArray:
+            return self.arrays.iterate(value)
         method, base = find(kind, "__iter__")
         if isinstance(method, FunctionType):
             if issubclass(kind, enum.EnumMeta):
@@ -404,6 +422,8 @@ class Operations(Attributes):
 
     def kind_of(self, value: Any) -> type:
         value = self.value(value)
+        if type(value) is TracedArray:
+            return type(self.arrays.sample(value))
         return self.tensor_kind(value) if isinstance(value, Tensor) else type(value) if not self.is_symbol(value) else self.symbol_kind(value)
 
     @runs_natively
@@ -437,7 +457,7 @@ class Operations(Attributes):
 
     def check_shown(self, value: Any) -> None:
         """Break if the text of a value would show a tensor's data or an address."""
-        if isinstance(value, Tensor):
+        if isinstance(value, (Tensor, TracedArray)):
             raise Break("Data-dependent text", "a tensor's values shown as text")
         self.check_plain(value)
         self.order(value)

@@ -26,7 +26,7 @@ from .loading import IDENTITY, SCALARS, Pending, Uncapturable
 from .machine import NULL, Frame, Generator
 from .sources import Text, iterator_place
 from .symbols import Held
-from .traced import Traced
+from .traced import Traced, TracedArray
 
 OBJECT_NEW = object.__new__
 
@@ -321,8 +321,8 @@ class Rebuild:
     def super(self, value: super, kind: type) -> str:
         return self.bind(value, f"super({self.name(value.__thisclass__)}, {self.name(value.__self__)})")
 
-    def array(self, value: np.ndarray, kind: type) -> str:
-        return self.bind(value, f"{self.text.const(value.copy())}.copy()")
+    def array(self, value: TracedArray, kind: type) -> str:
+        return self.bind(value, f"{self.tensor(value.tensor)}.numpy(){'[()]' if value.scalar else ''}")
 
     def frame(self, value: Frame, kind: type) -> str:
         raise Uncapturable("a frame has to be kept")
@@ -496,6 +496,6 @@ BUILDERS = [
     (collections.deque, Rebuild.deque), (slice, Rebuild.slice), (FunctionType, Rebuild.function), (CellType, Rebuild.cell),
     (functools._lru_cache_wrapper, Rebuild.cached), (MethodType, Rebuild.method), ((BuiltinFunctionType, types.MethodWrapperType), Rebuild.builtin), (functools.partial, Rebuild.partial),
     (range, Rebuild.constant), (ITERATORS, Rebuild.iterator), (DICT_KEYS, Rebuild.view), (BaseException, Rebuild.error), (super, Rebuild.super),
-    (np.ndarray, Rebuild.array), (Frame, Rebuild.frame), ((int, float, str, bytes, complex, np.generic), Rebuild.number),
+    (TracedArray, Rebuild.array), (Frame, Rebuild.frame), ((int, float, str, bytes, complex, np.generic), Rebuild.number),
     ((types.MappingProxyType, types.CodeType, types.TracebackType, types.GenericAlias, types.UnionType), Rebuild.constant),
 ]

@@ -47,6 +47,7 @@ STEPS = {
     "call": ("{base}()", "{base}()"),
     "container": ("iterator_container({base})", "{base}"),
     "number": ("{base}._array.item()", "{base}.item()"),
+    "array": ("array_tensor({base})", "{base}"),  # a tensor with the array's memory, see arrays.py
     "ahead": ("peek({base})", "next({base})"),
     "length": ("len({base})", "len({base})"),
     "lookup": ("{base}[{key}]", "{base}[{key}]"),  # the key is a source too
@@ -222,6 +223,8 @@ def find_value(source: Source, roots: list) -> Any:
         return base()
     if kind == "shape":
         return base._array.shape[key]
+    if kind == "array":
+        return LOADERS["array_tensor"](base)
     if kind == "length":
         return len(base)
     if kind == "ahead":

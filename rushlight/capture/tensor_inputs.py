@@ -18,6 +18,7 @@ from ..core.outline import outline
 from ..graph import Graph, Node
 from ..graph.memory import Memory, span, written_inputs
 from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
+from .arrays import Arrays
 from .calling import Calls
 from .loading import Fleeting, is_library
 from .machine import Break, NeedsNumbers
@@ -36,6 +37,7 @@ class TensorInputs(Calls):
     def __init__(self, policy: Any):
         super().__init__(policy)
         self.graph = Graph()
+        self.arrays = Arrays(self)
         self.outlines = False  # whether stand-ins may lack the numbers of large arrays
         self.held: dict[str, Any] = {}  # graphs of branches, by the name that the graph fetches them with
         self.inputs: list[Traced] = []
@@ -68,6 +70,9 @@ class TensorInputs(Calls):
         traced.source, traced.real = source, raw
         self.inputs.append(traced)
         return self.register(raw, traced, source)
+
+    def load_array(self, source: Source, raw: np.ndarray) -> Any:
+        return self.arrays.load(source, raw)
 
     def placeholder(self, source: Source) -> Node:
         """Placeholders stand before all other nodes, in the order in which the values were met."""
@@ -158,7 +163,7 @@ class TensorInputs(Calls):
         else:
             self.guards.add("shape", source, "{v}._array.shape == {0} and {v}._array.strides == {1}", shape, raw._array.strides,
                             words=f"tensor {name!r} size == {list(shape)}")
-        self.apart.append((source, (kind, raw._dtype, raw._requires_grad), None if dynamic else shape))
+        self.apart.append((source.base if source.kind == "array" else source, (kind, raw._dtype, raw._requires_grad), None if dynamic else shape))
 
     def guard_writes(self) -> None:
         """Whether a write in place is refused depends on what a tensor is a view of."""

@@ -9,8 +9,6 @@ import operator
 from types import FunctionType, MethodType
 from typing import Any
 
-import numpy as np
-
 from ..core import modes
 from ..core.outline import outline
 from ..graph import Node
@@ -20,7 +18,7 @@ from .kinds import find
 from .loading import SCALARS, Pending, is_library
 from .machine import Break
 from .tensor_inputs import TensorInputs
-from .traced import CHECKS, MODES, Traced, assert_true, set_mode
+from .traced import CHECKS, MODES, Traced, TracedArray, assert_true, set_mode
 
 # What shows a tensor's values to Python, or makes a shape from them.
 VALUES = frozenset({
@@ -65,6 +63,10 @@ class Tensors(TensorInputs):
         name = public_name(function)
         args = tuple(self.argument(arg) for arg in args)
         kwargs = {key: self.argument(item) for key, item in kwargs.items()}
+        if args and type(args[0]) is TracedArray:
+            return self.arrays.to_tensor(function, args[0], dict(zip(("dtype", "device"), args[1:])) | kwargs)
+        if name == "numpy" and len(args) == 1 and not kwargs and type(args[0]) is Traced:
+            return self.arrays.of_tensor(args[0])
         module = getattr(function, "__module__", None) or ""
         if module.startswith("rushlight.autograd") and name not in ("apply", "detach_", "detach"):
             raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history")
@@ -189,8 +191,6 @@ class Tensors(TensorInputs):
             return slice(self.to_nodes(value.start), self.to_nodes(value.stop), self.to_nodes(value.step))
         if self.is_symbol(value):
             return self.symbol_node(value)
-        if isinstance(value, np.ndarray):
-            raise Break("NumPy array", "a NumPy array as an argument of an op")
         return value
 
     def sync_modes(self) -> None:
@@ -410,6 +410,8 @@ def unwrap(value: Any, seen: list, tracer: Any) -> Any:
         return slice(*(unwrap(item, seen, tracer) for item in (value.start, value.stop, value.step)))
     if tracer.is_symbol(value):
         return tracer.symbol_hint(value)
+    if kind is TracedArray:
+        raise Break("NumPy array", "an op was given an array")
     return value
 
 

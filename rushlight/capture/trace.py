@@ -18,6 +18,7 @@ from ..core.outline import outline
 from ..graph import GraphModule
 from ..tensor import Tensor, new
 from . import guards as guarding
+from .arrays import ARRAYS
 from .branches import CONTROL
 from .breaks import write_break
 from .debugger import KIND, STOPS, place_of_stop
@@ -58,7 +59,7 @@ class Trail:
 class Tracer(Guesses):
     """The machine that captures."""
 
-    special = {**special_calls(), **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS, **REFLECTION}
+    special = {**special_calls(), **ARRAYS, **CONTROL, **TRANSFORMS, **MODULES, **EFFECTS, **STOPS, **REFLECTION}
 
     def __init__(self, point: Point, policy: Any, stops: dict):
         self.point, self.stops = point, stops

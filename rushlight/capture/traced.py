@@ -42,6 +42,17 @@ class Traced(Tensor):
         raise Break("Op in native code", f"{op.name} was called on a traced tensor by native code")
 
 
+class TracedArray:
+    """An array of NumPy's in the trace: the tensor with its memory; or, if `scalar`, a number of NumPy's (arrays.py)."""
+
+    __slots__ = ("tensor", "scalar")
+
+    def __init__(self, tensor: Traced, scalar: bool):
+        self.tensor, self.scalar = tensor, scalar
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def set_mode(name: str, value: Any) -> None:
     """Switch a mode of the current thread; a node of a graph or a statement of generated code."""
     variable = MODES[name]

@@ -21,6 +21,7 @@ from .kinds import ITERATORS, NATIVE_TYPES, find, has_python
 from .loading import is_library
 from .machine import NULL, Break, Generator
 from .shapes import EXP, FEW, MATH, POSITIVE
+from .traced import TracedArray
 
 MISSING = object()
 
@@ -31,6 +32,8 @@ def is_instance(self: Any, args: tuple, kwargs: dict) -> Any:
     kinds = flatten(self, kinds)
     if isinstance(value, Tensor):
         return self.isinstance_tensor(value, kinds)
+    if type(value) is TracedArray:
+        return isinstance(self.arrays.sample(value), kinds)
     if self.is_symbol(value):
         return issubclass(self.symbol_kind(value), kinds)
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):
@@ -87,6 +90,8 @@ def length(self: Any, args: tuple, kwargs: dict) -> Any:
         return found
     value = self.value(args[0])
     value = value.concrete() if self.is_symbol(value) else value
+    if type(value) is TracedArray:
+        return self.arrays.length(value)
     self.touch(value)
     if isinstance(value, Tensor):
         return self.call_op(Tensor.__len__, (value,), {})
@@ -136,7 +141,7 @@ def reverse(self: Any, args: tuple, kwargs: dict) -> Any:
 
 def is_callable(self: Any, args: tuple, kwargs: dict) -> Any:
     value = self.value(args[0])
-    return False if isinstance(value, Tensor) else callable(value)
+    return False if isinstance(value, (Tensor, TracedArray)) else callable(value)
 
 
 def kind_or_class(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -193,7 +198,7 @@ def number(kind: type, name: str) -> Any:
         if not args:
             return kind()
         value = self.value(args[0])
-        if isinstance(value, Tensor):
+        if isinstance(value, (Tensor, TracedArray)):
             return self.tensor_number(value, kind)
         if self.is_symbol(value):
             return self.convert_symbol(kind, value)
@@ -217,6 +222,8 @@ def apply_dunder(name: str, native: Any) -> Any:
         value = self.value(args[0])
         if isinstance(value, Tensor):
             return self.call_op(native, (value, *args[1:]), kwargs)
+        if type(value) is TracedArray and native is abs:
+            return self.arrays.ufunc(np.absolute, (value,), {})
         method = self.method_of(value, name)
         if method is not None:
             return self.call(method, (value, *args[1:]), kwargs)

@@ -9,7 +9,7 @@ from ..tensor import Tensor
 
 
 def wrap_numpy(fn):
-    """A function of NumPy arrays as one of tensors. In compiled code it runs between graphs.
+    """A function of NumPy arrays as one of tensors. In compiled code it is part of the graph, as far as its calls have ops.
 
     >>> import numpy as np
     >>> import rushlight as torch
