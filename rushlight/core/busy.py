@@ -4,6 +4,7 @@ Work is counted, not timed: compiled code rounds the last bit otherwise, and a p
 runs only if it goes over at the same point.  `rushlight.compiler.set_stance("force_eager")` keeps recurrent layers to ordinary ops.
 """
 from collections.abc import Callable, Hashable
+from typing import Any
 
 USES = 64  # that are counted, or have code, at a time
 # By the name of the work: what makes the code of (function, use), or gives the function back; rushlight/__init__.py fills it.
@@ -13,14 +14,14 @@ compilers: dict[str, Callable] = {}
 class Busy:
     """A function whose work is counted by its use: all that its code would be made for.
 
-    `enough`: the work after which ordinary ops have taken longer than compiled ones by about the time that compiling takes.
+    The function is None where what is compiled does not take its place, but is asked for.  `enough`: the work after which ordinary ops have taken longer than compiled ones by about the time that compiling takes.
     """
 
-    def __init__(self, name: str, function: Callable, enough: int):
+    def __init__(self, name: str, function: Callable | None, enough: int):
         self.name, self.function, self.enough = name, function, enough
-        self.uses: dict[Hashable, int | Callable] = {}
+        self.uses: dict[Hashable, Any] = {}
 
-    def choose(self, use: Hashable, work: int) -> Callable:
+    def choose(self, use: Hashable, work: int) -> Any:
         """The function, or its compiled form, for so much more work of a use."""
         found = self.uses.get(use, 0)
         if not isinstance(found, int):

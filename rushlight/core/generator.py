@@ -14,6 +14,7 @@ import weakref
 
 import numpy as np
 
+from .busy import Busy
 from .devices import device as Device
 from .devices import require_cpu
 from .modes import RANDOM_RULE, flags
@@ -25,6 +26,15 @@ TAIL = struct.Struct("<dddi4xf?3x")  # x, cached normal, rho, whether it is vali
 BLOCK = 624
 STATE = 4 * (BLOCK + 1)  # bytes of NumPy's MT19937: the words, and the position among them
 MASK53 = np.uint64((1 << 53) - 1)
+
+ENOUGH = 1 << 19  # numbers drawn by NumPy's functions, a call counting as `A_CALL` more: they took about as long as making machine code
+A_CALL = 2000
+drawing = Busy("random numbers", None, ENOUGH)
+
+
+def machine(count):
+    """Machine code that draws (kernels/draws.py), or None: once so much was drawn that it pays. The numbers are the same either way."""
+    return drawing.choose(None, count + A_CALL)
 
 
 class Generator:
@@ -89,7 +99,22 @@ class Generator:
         with self.lock:
             bits = self._bits or self._stream()
             self._started = self._started or count > 0
+            code = machine(count)
+            if code is not None:
+                words = np.empty(count, np.uint32)
+                code.words(bits.ctypes.state_address, words)
+                return words.astype(np.uint64)
             return bits.random_raw(count)
+
+    def fill(self, draw, out, *numbers):
+        """Have `draw`, a method of `machine`'s code, fill a contiguous array."""
+        if flags["random_rules"]:
+            check_rule()
+        with self.lock:
+            bits = self._bits or self._stream()
+            self._started = self._started or out.size > 0
+            draw(bits.ctypes.state_address, out, *numbers)
+        return out
 
     def word(self):
         """The next 32-bit word, as an int."""
@@ -106,6 +131,9 @@ class Generator:
 
     def doubles(self, count):
         """The next `count` numbers of [0, 1) with 53 bits, as a float64 array."""
+        code = machine(count)
+        if code is not None:
+            return self.fill(code.double, np.empty(count))
         longs = self.longs(count)
         longs &= MASK53
         return longs.view(np.int64) * 2.0 ** -53  # int64: its conversion to double is the fast one

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .generator import default_generator
+from .generator import default_generator, machine
 
 CHUNK = 16 * 2048  # uniforms a step: enough to hide the calls, and the scratch rows stay in cache
 SPLITTER = 2.0 ** 27 + 1  # cuts a float64 into two halves whose products are exact (Dekker)
@@ -94,7 +94,10 @@ def box_muller(uniforms):
 
 def fill_blocks(flat, mean, std, generator):
     """Fill a flat run of whole blocks of 16."""
-    if flat.dtype == np.float64:
+    code = machine(flat.size) if flat.dtype == np.float32 else None
+    if code is not None:
+        generator.fill(code.normal, flat, mean, std)
+    elif flat.dtype == np.float64:
         flat[...] = float64_blocks(generator.doubles(flat.size), mean, std)
     else:  # the 16-bit types are drawn in float32 and rounded
         flat[...] = float32_blocks(generator.words(flat.size), mean, std)

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from .generator import default_generator
+from .generator import default_generator, machine
 from .normal import affine, in_memory_order, scalars
 
 CHUNK = 1 << 16  # words a step: they stay in the second cache level
@@ -36,6 +36,9 @@ def unit(count, kind, generator):
     """`count` uniform numbers of [0, 1): 53 bits for float64, else 24 bits as float32."""
     if kind == np.float64:
         return generator.doubles(count)
+    code = machine(count)
+    if code is not None:
+        return generator.fill(code.uniform, np.empty(count, np.float32))
     words = generator.words(count)
     words &= np.uint64(0xFFFFFF)
     values = words.view(np.int64).astype(np.float32)
@@ -54,6 +57,9 @@ def uniform_(array, low=0.0, high=1.0, generator=None):
     if kind.kind == "c":
         uniform_(as_real(array), low, high, generator)
         return array
+    code = machine(array.size) if kind == np.float32 and low == 0 and high == 1 and array.flags.c_contiguous else None
+    if code is not None:
+        return generator.fill(code.uniform, array)
     wide = kind == np.float64
     if not wide:  # the 16-bit dtypes too are drawn with float32 bounds
         low, high = float(np.float32(low)), float(np.float32(high))
@@ -107,7 +113,7 @@ def randint_(array, low, high=None, generator=None):
         if span == 1 << 64:
             return values.view(np.int64)
         if span & (span - 1):
-            values %= np.uint64(span)
+            values -= values // np.uint64(span) * np.uint64(span)  # NumPy has a fast way to divide, and none for the rest
         else:
             values &= np.uint64(span - 1)
         values = values.view(np.int64)
@@ -177,6 +183,9 @@ def randperm(count, generator=None):
     generator = generator or default_generator
     if count < 2:
         return np.arange(count)
+    code = machine(count) if count < 0xFFFFFFFF // 20 else None
+    if code is not None:
+        return generator.fill(code.permutation, np.arange(count))
     words = generator.words(count - 1) if count < 0xFFFFFFFF // 20 else generator.longs(count - 1)
     steps = np.arange(count - 1)
     targets = (words % (count - steps).astype(np.uint64)).view(np.int64) + steps

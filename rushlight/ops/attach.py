@@ -6,6 +6,7 @@ Each record is attached as soon as it is made; what is not loaded yet stands the
 from ..tensor import Tensor
 from . import dispatch, late
 from .generate import stub_operator
+from .inplace import form
 from .late import LateMethod
 from .record import REGISTRY, entered
 
@@ -69,7 +70,9 @@ ABSENT = LateMethod("", "")
 
 def inplace_form(record):
     """`x.op_(...)` from `op(x, ...)`."""
-    function, inplace = record.function, dispatch.inplace
+    function, inplace, fast = record.function, dispatch.inplace, form(record, record.name + "_")
+    if fast is not None:
+        return fast
 
     def in_place(self, *args, **kwargs):
         return inplace(function, self, args, kwargs)
@@ -81,10 +84,14 @@ def inplace_form(record):
 
 def inplace_operator(record):
     function, inplace = record.function, dispatch.inplace
+    name = f"__i{record.dunder.split()[0]}__"  # a graph tells by it that it writes
+    fast = form(record, name)
+    if fast is not None:
+        return fast
 
     def operator(self, other):
         return inplace(function, self, (other,), {})
-    operator.__name__ = f"__i{record.dunder.split()[0]}__"  # a graph tells by the name that it writes
+    operator.__name__ = name
     return operator
 
 

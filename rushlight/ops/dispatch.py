@@ -438,7 +438,9 @@ def check_overlap(written, read):
 
     As PyTorch, only for arrays that fill their memory: a stride that leaves gaps makes the question too hard.
     """
-    if (written is not read and written.flags.forc and read.flags.forc and np.may_share_memory(written, read)
+    if written is read or written.base is None and read.base is None:  # each has its own
+        return
+    if (written.flags.forc and read.flags.forc and np.may_share_memory(written, read)
             and (written.strides != read.strides or written.shape != read.shape
                  or written.__array_interface__["data"] != read.__array_interface__["data"])):
         raise RuntimeError("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
@@ -498,11 +500,13 @@ def inplace(function, tensor, args, kwargs):
     if not recording:
         single = tensor._array.size >= NAMES["LARGE"] and is_single(function, kwargs)
         destination.array = tensor._array if single else None
+        recorded = modes.grad_enabled()
+        modes.switch_grad(False)
         try:
-            with modes.no_grad():
-                result = function(tensor, *args, **kwargs)
+            result = function(tensor, *args, **kwargs)
         finally:
             destination.array = None
+            modes.switch_grad(recorded)
         store(tensor, result)
         bump(tensor)
         return tensor

@@ -5,7 +5,8 @@ import numpy as np
 
 from ..tensor import Tensor
 from .comparison import bitwise_left_shift, bitwise_right_shift
-from .pointwise import floor_divide, mul, positive, reciprocal, remainder
+from .inplace import form
+from .pointwise import add, div, floor_divide, mul, positive, reciprocal, remainder, sub
 from .powers import _pow, pow, power
 from .record import composite, pointwise
 
@@ -60,8 +61,6 @@ Tensor.__rfloordiv__, Tensor.__rmod__ = number_for(floor_divide), number_for(rem
 Tensor.__rlshift__, Tensor.__rrshift__ = number_for(bitwise_left_shift), number_for(bitwise_right_shift)
 Tensor.__pos__ = positive
 Tensor.__ipow__ = lambda self, exponent: self.pow_(exponent)
-Tensor.__idiv__ = Tensor.__itruediv__ = lambda self, other: self.div_(other)
-Tensor.__iadd__ = lambda self, other: self.add_(other)
-Tensor.__isub__ = lambda self, other: self.sub_(other)
-for name in ("ipow", "itruediv", "iadd", "isub"):
-    getattr(Tensor, f"__{name}__").__name__ = f"__{name}__"  # a graph tells by the name that it writes
+Tensor.__ipow__.__name__ = "__ipow__"  # a graph tells by the name that it writes
+Tensor.__iadd__, Tensor.__isub__ = form(add.op_record, "__iadd__"), form(sub.op_record, "__isub__")
+Tensor.__idiv__ = Tensor.__itruediv__ = form(div.op_record, "__itruediv__")

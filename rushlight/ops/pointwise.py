@@ -20,7 +20,7 @@ def subtract(input, other):
     return np.subtract(input, other)
 
 
-@pointwise(subtract, where="out", dunder="sub", grad=dict(input=lambda g: g, other=lambda g: -g))
+@pointwise(subtract, ufunc=np.subtract, where="out", dunder="sub", grad=dict(input=lambda g: g, other=lambda g: -g))
 def _sub(input, other): ...
 
 
@@ -223,7 +223,7 @@ def negate(input):
     return np.negative(input)
 
 
-@pointwise(negate, dunder="neg", grad=dict(input=lambda g: -g))
+@pointwise(negate, ufunc=np.negative, dunder="neg", grad=dict(input=lambda g: -g))
 def neg(input):
     """-input.
 

@@ -17,6 +17,8 @@ Rules may use operators, `.shape`, `.ndim`, indexing with slices, and ops called
 """
 import types
 
+import numpy as np
+
 from ..autograd.node import deliver, presenters, records
 from ..tensor import OutputEdge, Parameter, Tensor, asarray
 from . import entries, generate, graph_node, late, presented
@@ -37,6 +39,7 @@ class Op:
     kind = "op"
     numbers = "both"  # see pointwise
     no_complex = ""  # see pointwise
+    ufunc = None  # see pointwise
     private_out = False  # the rule keeps `out` where PyTorch's keeps something else: a later write to the output is none to the rule
 
     def __init__(self, declared, kernel, family, grad, tensors, lists, promote, dtype, node, outputs, returns, differentiable, where,
@@ -144,7 +147,7 @@ def announce(record):
 
 
 def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,
-              complex_rule=None, tensors=None, masks=(), numbers="both", no_complex="", private_out=False):
+              complex_rule=None, tensors=None, masks=(), numbers="both", no_complex="", private_out=False, ufunc=None):
     """An elementwise op: broadcasting, promotion and un-broadcasting are derived.
 
     promote: "same" (the promoted dtype), "float" (integers become the default dtype), "bool" (a comparison).
@@ -154,11 +157,13 @@ def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch meth
     numbers: which of two operands may be Python numbers: "both" (not at once), "other", or "none".
     no_complex: what NotImplementedError says of complex operands, `{}` being their dtype, where NumPy's kernel would take them
     (it orders complex numbers, PyTorch does not).
+    ufunc: NumPy's function that the kernel is for floats, where it is not one itself.
     """
     def make(declared):
         record = Op(declared, kernel, "pointwise", grad, tensors, (), promote, None, node, 1, None, None, where, dunder, False,
                     scalar, complex_rule, None, masks)
         record.numbers, record.no_complex, record.private_out = numbers, no_complex, private_out
+        record.ufunc = kernel if isinstance(kernel, np.ufunc) else ufunc
         return enter(record, kernel)
     return make
 

@@ -1,0 +1,112 @@
+"""In-place forms of elementwise ops: what they write, what they leave to the general way, and that each write is counted once."""
+import warnings
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+
+FORMS = {"add_": lambda x, y: x + y, "sub_": lambda x, y: x - y, "mul_": lambda x, y: x * y, "div_": lambda x, y: x / y,
+         "__iadd__": lambda x, y: x + y, "__isub__": lambda x, y: x - y, "__imul__": lambda x, y: x * y, "__itruediv__": lambda x, y: x / y,
+         "atan2_": torch.atan2, "fmod_": torch.fmod, "hypot_": torch.hypot}
+UNARY = "exp sqrt neg abs sigmoid relu floor sign tanh reciprocal frac".split()
+
+
+def operands(other):
+    torch.manual_seed(0)
+    x = torch.rand(3, 4) + 0.5
+    return x, {"tensor": torch.rand(3, 4) + 0.5, "row": torch.rand(4) + 0.5, "number": 1.5, "int": 3, "double": torch.rand(3, 4).double() + 0.5,
+               "itself": x}[other]
+
+
+@pytest.mark.parametrize("other", ["tensor", "row", "number", "int", "double", "itself"])
+@pytest.mark.parametrize("name", FORMS)
+def test_two_operands(name, other):
+    x, y = operands(other)
+    if not isinstance(y, torch.Tensor) and name in ("atan2_", "hypot_"):
+        pytest.skip("takes no numbers")
+    want, array = FORMS[name](x, y), x._array
+    version = x._version
+    assert getattr(x, name)(y) is x
+    assert x._array is array and x.dtype is torch.float32 and x._version == version + 1
+    np.testing.assert_allclose(x.numpy(), want.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_one_operand(name):
+    x, _ = operands("row")
+    want = getattr(torch, name)(x)
+    assert getattr(x, name + "_")() is x and x._version == 1
+    assert torch.equal(x, want)
+
+
+def test_views_and_their_bases():
+    base = torch.zeros(4, 4)
+    base[1].add_(2)
+    base.t()[0].mul_(3).add_(1)
+    assert base._version == 3 and base.sum() == 8 + 4 + 4
+    with pytest.raises(RuntimeError, match="refer to a single memory"):
+        base[0, :3].add_(base[0, 1:])
+    with pytest.raises(RuntimeError, match="more than one element"):
+        torch.zeros(1).expand(3).add_(1)
+    line = torch.arange(4.0)
+    line.detach().add_(1)
+    assert line.tolist() == [1, 2, 3, 4] and line._version == 1
+
+
+def test_what_is_refused():
+    x = torch.zeros(3)
+    with pytest.raises(RuntimeError, match="broadcast shape"):
+        x.add_(torch.zeros(2, 3))
+    with pytest.raises(RuntimeError, match="result type Float can't be cast"):
+        torch.zeros(3, dtype=torch.int64).add_(1.5)
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        torch.zeros(3, requires_grad=True).add_(1)
+    with pytest.raises(TypeError):
+        x.add_("one")
+    with pytest.raises(TypeError):
+        x.mul_()
+    frozen = np.zeros(3, np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.from_numpy(frozen).add_(1)
+    assert x.tolist() == [0, 0, 0] and x._version == 0
+
+
+def test_keywords_and_alpha():
+    x = torch.ones(2)
+    assert x.add_(torch.ones(2), alpha=3).tolist() == [4, 4] and x.add_(other=1).tolist() == [5, 5]
+    assert x.div_(2, rounding_mode="floor").tolist() == [2, 2]
+
+
+def test_history_is_recorded_as_before():
+    w = torch.ones(3, requires_grad=True)
+    y = w * 2
+    y.add_(1).mul_(w)
+    y.sum().backward()
+    assert w.grad.tolist() == [5, 5, 5]
+    with torch.no_grad():
+        w.sub_(w.grad, alpha=0.1)
+        w -= 0.5
+    assert torch.allclose(w, torch.zeros(3), atol=1e-6) and w.requires_grad
+    saved = torch.ones(3, requires_grad=True)
+    z = torch.ones(3)
+    product = saved * z
+    z.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_a_warning_that_is_made_an_error_does_not_write_twice():
+    x = torch.tensor([1.0, 2.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x.div_(torch.tensor([0.0, 2.0]))
+        x.add_(1)
+    assert x.tolist() == [float("inf"), 2.0] and x._version == 2
+
+
+def test_forms_are_compiled_on_their_first_call():
+    assert torch.Tensor.hypot_.__name__ == "hypot_" and torch.Tensor.__iadd__.__name__ == "__iadd__"
+    assert torch.Tensor.add_.__module__ == torch.add.__module__ and torch.Tensor.add_.__doc__.startswith("In-place")
