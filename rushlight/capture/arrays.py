@@ -276,13 +276,12 @@ class Arrays:
 
     def dot(self, function: Any, args: tuple, kwargs: dict) -> Any:
         given = [self.operand(arg) for arg in args]
-        ranks = [one.tensor.stand_in._array.ndim if type(one) is TracedArray else 0 for one in given]
-        if kwargs or len(given) != 2 or max(ranks) > (1 if function is np.inner else 2):
+        ranks = [one.tensor.stand_in._array.ndim for one in given if type(one) is TracedArray]
+        plain = any(type(one) is not TracedArray for one in given)  # here Python's numbers count as float64 or int64
+        if kwargs or plain or len(given) != 2 or max(ranks) > (1 if function is np.inner else 2):
             raise Break("NumPy call", f"{function.__name__} with these arguments")
         if function is np.outer:
-            rows, columns = [self.op("reshape", one.tensor, (-1,)) if type(one) is TracedArray else one for one in given]
-            if type(rows) is not Traced or type(columns) is not Traced:
-                raise Break("NumPy call", "outer of a number")
+            rows, columns = [self.op("reshape", one.tensor, (-1,)) for one in given]
             return self.ufunc(np.multiply, (TracedArray(self.op("unsqueeze", rows, 1), False), TracedArray(columns, False)), {})
         return self.ufunc(np.matmul if min(ranks) else np.multiply, tuple(given), {})
 

@@ -41,7 +41,7 @@ a.conj() | (a.dot(v) > 1).any() | np.where(a.sum(axis=1) > 0, 1, -1) | (a - a.me
 """
 # Left to NumPy: values, text, shapes that depend on values, and what has no exact counterpart.
 BROKEN = """
-a[m] | a[a > 0] | np.nonzero(i) | float(a.sum()) | int(i[0, 0]) | a.tolist() | a.sum().item() | str(v) | f"{a.sum():.2f}" | repr(v) | np.sign(a) | np.percentile(a, 50) | np.median(a) | i // 2 | i % 2
+np.dot(a, 2) | np.dot(2, i) | np.inner(a, 2.5) | np.outer(a, 2) | a[m] | a[a > 0] | np.nonzero(i) | float(a.sum()) | int(i[0, 0]) | a.tolist() | a.sum().item() | str(v) | f"{a.sum():.2f}" | repr(v) | np.sign(a) | np.percentile(a, 50) | np.median(a) | i // 2 | i % 2
 np.linalg.norm(v) | np.einsum("ij,ij->", a, b) | v[::-1] | np.flip(v) | np.sum(u) | u.sum(axis=0) | a.astype(np.uint8) | c.real | a.flat[0] | a.strides | a.flags.c_contiguous | v.base is None | 2.5 in a | a == None
 1.0 if a.sum() > 0 else 2.0 | np.array_equal(a, b) | np.allclose(a, a) | hash(a.sum()) | {a.sum(): 1} | np.unique(i) | np.sort(v) | np.argsort(v) | v[v.argmax()] | np.histogram(v) | i << 1 | divmod(a, 0.5)
 np.broadcast_to(v, (2, 3)) | a.sum(axis=(0,), dtype=np.float32) | np.sum(a, where=m) | np.sum(a, initial=2.0) | np.add(a, b, dtype=np.float64) | np.arange(0, 1, 0.25) + 1 | np.array([a.sum(), 1.0]) | a + torch.ones(3)
