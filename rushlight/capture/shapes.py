@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.recorded import gradients, leaf_gradients
 from ..core import modes
 from ..core.size import Size
 from ..graph import map_nodes
+from ..ops import zeros_like
 from ..ops.patches import unfold
 from ..tensor import Tensor, wrap
 from .counted import sizes_that_count
@@ -27,10 +29,12 @@ from .symbols import RELATIONS, Held, Symbol, plain_text
 from .tensors import FACTS, Tensors, changes, public_name
 from .traced import Traced, set_mode
 
-# Functions of math that give a number for every finite one (sqrt and log for positive ones, exp for what is below `EXP`).
-MATH = {name: getattr(math, name) for name in ("sqrt", "log", "exp", "sin", "cos", "tan", "tanh", "atan", "floor", "ceil", "trunc")}
-POSITIVE = frozenset({"sqrt", "log"})
+# Functions of math that give a number for every finite one (those in `DOMAINS`: for what lies between its bounds).
+MATH = {name: getattr(math, name) for name in ("sqrt log log2 log10 log1p exp expm1 sin cos tan asin acos atan sinh cosh tanh asinh "
+                                               "floor ceil trunc").split()}
 EXP = 700
+DOMAINS = {**dict.fromkeys(("sqrt", "log", "log2", "log10"), (0, math.inf)), "log1p": (-1, math.inf), **dict.fromkeys(("asin", "acos"), (-1, 1)),
+           **dict.fromkeys(("exp", "expm1"), (-math.inf, EXP)), **dict.fromkeys(("sinh", "cosh"), (-EXP, EXP))}
 TEXT = {"add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "floordiv": "({} // {})", "truediv": "({} / {})", "mod": "({} % {})",
         "pow": "({} ** {})", "lshift": "({} << {})", "rshift": "({} >> {})", "neg": "(-{})", "abs": "abs({})", "and_": "({} & {})",
         "or_": "({} | {})", "xor": "({} ^ {})", "invert": "(~{})", "int": "int({})", "float": "float({})", "pos": "(+{})",
@@ -106,8 +110,11 @@ class Shapes(Tensors):
         result = function(*hints)  # raises as the plain numbers do, e.g. for a division by zero
         if name in ("floordiv", "truediv", "mod") and type(operands[1]) is Symbol:
             self.relate("ne", operands[1], 0)
-        if name == "pow" and type(operands[0]) is float and operands[0] > 0 and type(operands[1]) is Symbol:
-            pass  # a positive number to any power stays one
+        if name == "pow" and type(hints[0]) is float and type(operands[1]) is Symbol and operands[0] > 0:
+            # A positive number to any power stays one, where that is not too large.
+            if type(operands[0]) is Symbol or operands[0] > 1:
+                height = self.operate("log", math.log, operands[0]) if type(operands[0]) is Symbol else math.log(operands[0])
+                self.relate("lt", self.operate("mul", operator.mul, operands[1], height), EXP)
         elif name in ("pow", "lshift", "rshift") and type(operands[1]) is Symbol:
             operands = (operands[0], operands[1].concrete())
             if type(operands[0]) is not Symbol:
@@ -377,8 +384,11 @@ class Shapes(Tensors):
                     env[node] = self.held[node.target]
                 elif node.op == "call_function" and node.target is not set_mode:
                     fetch = lambda used: env[used]  # noqa: E731
-                    from_nodes = map_nodes(node.args, fetch), map_nodes(node.kwargs, fetch)
-                    env[node] = node.target(*from_nodes[0], **from_nodes[1])
+                    args, kwargs = map_nodes(node.args, fetch), map_nodes(node.kwargs, fetch)
+                    if node.target is leaf_gradients or node.target is gradients:  # they have the sizes of what they are taken of
+                        env[node] = tuple(map(zeros_like, args[2 if node.target is leaf_gradients else 1]))
+                    else:
+                        env[node] = node.target(*args, **kwargs)
                 if node is wanted:
                     break
         except Exception:

@@ -5,6 +5,7 @@ import builtins
 import contextlib
 import enum
 import functools
+import math
 import operator
 import types
 import typing
@@ -20,7 +21,7 @@ from .faults import runs_natively
 from .kinds import ITERATORS, NATIVE_TYPES, find, has_python
 from .loading import is_library
 from .machine import NULL, Break, Generator
-from .shapes import EXP, FEW, MATH, POSITIVE
+from .shapes import DOMAINS, FEW, MATH
 from .traced import TracedArray
 
 MISSING = object()
@@ -297,10 +298,22 @@ def of_a_number(name: str) -> Any:
     def apply(self: Any, args: tuple, kwargs: dict) -> Any:
         value = self.value(args[0]) if len(args) == 1 else None
         if self.is_symbol(value) and self.symbol_kind(value) in (int, float):
-            if (value > 0) if name in POSITIVE else name != "exp" or (value < EXP):
+            low, high = DOMAINS.get(name, (-math.inf, math.inf))
+            if (low == -math.inf or value > low) and (high == math.inf or value < high):
                 return self.operate(name, MATH[name], value)
         return self.native(MATH[name], args, kwargs)
     return apply
+
+
+def float_power(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`math.pow`: a power of floats; of a positive one for numbers that vary, since `**` gives complex numbers for others."""
+    values = [self.value(arg) for arg in args]
+    if len(values) == 2 and not kwargs and any(map(self.is_symbol, values)):
+        kinds = [self.symbol_kind(value) if self.is_symbol(value) else type(value) for value in values]
+        if all(kind in (int, float) for kind in kinds) and values[0] > 0:
+            floats = [self.convert_symbol(float, value) if self.is_symbol(value) else float(value) for value in values]
+            return self.operate("pow", math.pow, *floats)
+    return self.native(math.pow, args, kwargs)
 
 
 def place_among(name: str, function: Any) -> Any:
@@ -329,7 +342,7 @@ def special_calls() -> dict:
         builtins.str: to_text, builtins.repr: to_repr, builtins.format: to_format, builtins.bool: to_bool,
         builtins.int: number(int, "__int__"), builtins.float: number(float, "__float__"), builtins.vars: variables,
         builtins.abs: apply_dunder("__abs__", abs), builtins.round: apply_dunder("__round__", round), builtins.pow: power,
-        **{MATH[name]: of_a_number(name) for name in MATH}, bisect.bisect_right: place_among("ge", bisect.bisect_right),
+        **{MATH[name]: of_a_number(name) for name in MATH}, math.pow: float_power, bisect.bisect_right: place_among("ge", bisect.bisect_right),
         bisect.bisect_left: place_among("gt", bisect.bisect_left), builtins.divmod: divide, functools.partial: partial_make, typing.cast: cast, builtins.range: range_make,
         operator.getitem: get_item, operator.setitem: set_item, operator.truth: to_bool,
         operator.not_: lambda self, args, kwargs: not self.truth(self.value(args[0])),

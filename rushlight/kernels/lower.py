@@ -44,7 +44,7 @@ from .rules_primitive import rule_of
 from .runtime import IndexFault, Misfit
 from .sharing import writes_into_shared
 from .sized import chosen
-from .sizes import Fixed, Sizes, is_open, typical
+from .sizes import Fixed, Real, Size, Sizes, as_real, is_open, typical
 from .step import differentiates, is_step, whole_step
 from .unrecorded import makes_inference, unrecorded
 
@@ -133,12 +133,13 @@ class Lowering:
         if node.op == "call_module" or not inputs:
             return False
         if all(i in self.constants and not isinstance(self.constants[i], Tensor) for i in inputs):
-            if node.target in FLOATING and any(is_open(self.constants[i]) for i in inputs):
+            if node.target in FLOATING and any(type(self.constants[i]) in (Size, Real) for i in inputs):
                 return False  # arithmetic for a program
             if node.op == "call_function" and getattr(node.target, "__module__", "") in ("_operator", "operator", "builtins", "math"):
                 args = map_nodes(node.args, self.constants.__getitem__)
                 try:
-                    self.constants[node] = node.target(*args, **map_nodes(node.kwargs, self.constants.__getitem__))
+                    function = as_real if node.target is float else node.target
+                    self.constants[node] = function(*args, **map_nodes(node.kwargs, self.constants.__getitem__))
                 except (TypeError, ValueError, ArithmeticError, LookupError):
                     return False
                 self.stage[node] = 0

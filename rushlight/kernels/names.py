@@ -13,7 +13,7 @@ OPERATORS = {operator.add: "add", operator.sub: "sub", operator.mul: "mul", oper
              operator.eq: "eq", operator.ne: "ne", operator.and_: "bitwise_and", operator.or_: "bitwise_or",
              operator.xor: "bitwise_xor", operator.invert: "bitwise_not", operator.getitem: "getitem", operator.abs: "abs",
              operator.matmul: "matmul", abs: "abs"}
-FUNCTIONS = {getattr(math, name): name for name in "sqrt exp log tanh atan cos sin tan".split()}
+FUNCTIONS = {getattr(math, name): name for name in "sqrt log log2 log10 log1p exp expm1 sin cos tan asin acos atan sinh cosh tanh asinh".split()}
 OPERATORS.update(FUNCTIONS)
 # Arithmetic on Python's numbers that gives floats.
 FLOATING = frozenset({operator.truediv, operator.pow, *FUNCTIONS})

@@ -181,6 +181,11 @@ for _name in ("lt", "le", "gt", "ge"):
     setattr(Real, f"__{_name}__", lambda self, other: float(self))
 
 
+def as_real(value: Any) -> Any:
+    """`float(value)`, of sizes too."""
+    return value * 1.0 if type(value) in (Size, Real) else float(value)
+
+
 def plainly(size: Size, other: Any, name: str) -> Any:
     """Arithmetic with something else: with floats it gives floats."""
     op = {"__add__": "add", "__sub__": "sub", "__mul__": "mul"}.get(name.replace("__r", "__"))

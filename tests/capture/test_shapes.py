@@ -208,10 +208,23 @@ def test_functions_of_numbers_that_vary_are_not_fixed():
     assert len(compiled._rushlight_compiled.graphs) <= 8
 
 
-@pytest.mark.parametrize("name", ["sqrt", "exp", "log", "tanh", "atan", "cos", "sin", "tan", "floor", "ceil"])
+@pytest.mark.parametrize("name", "sqrt exp expm1 log log2 log10 log1p tanh atan cos sin tan sinh cosh asinh floor ceil".split())
 def test_functions_of_numbers_fix_none(name):
     function = getattr(math, name)
     assert run(lambda x, n: (x * function(n), function(n), type(function(n))), [(torch.ones(2), n / 4 + 0.1) for n in range(12)]) <= 2
+
+
+def test_powers_of_numbers_fix_none():
+    calls = [(torch.ones(2), n) for n in range(2, 12)]
+    assert run(lambda x, n: (x * math.pow(n, -0.8), math.pow(0.7, n), math.pow(n, n / 7)), calls) <= 2
+
+    def powers(x, base, exponent):
+        try:
+            return x * 2, math.pow(base, exponent)
+        except (ValueError, OverflowError) as error:
+            return x, repr(error)
+    for odd in ((0, -1), (-1, 0.5), (-8, 3), (10.0, 400.0), (0.0, 0.0)):
+        run(powers, [(torch.ones(1), *pair) for pair in ((2.0, 3.0), (3.0, 2.0), (4, 1.5), odd, (5.0, 2.0))])
 
 
 def test_functions_of_numbers_where_they_end():

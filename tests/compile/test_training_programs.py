@@ -2,8 +2,10 @@
 import pytest
 
 import rushlight
+from rushlight.compile import native
 
-from . import more_training_programs
+from . import mended_training_programs, more_training_programs
+from .comparing import is_native
 from .training_programs import PROGRAMS
 
 torch = pytest.importorskip("torch")
@@ -38,3 +40,18 @@ def test_more_programs(name):
         assert not made.breaks
         for entry in made.start.entries:
             assert hasattr(getattr(entry.run.__globals__.get("graph"), "lowered", None), "native"), "a graph runs by its ops"
+
+
+class Never(Exception):
+    """What a program does not raise."""
+
+
+@pytest.mark.parametrize("name", mended_training_programs.PROGRAMS)
+def test_mended_programs(name, monkeypatch):
+    make = mended_training_programs.PROGRAMS[name]
+    wanted, _ = losses(make, torch)
+    monkeypatch.setattr(native, "Misfit", Never)  # a program that does not fit would be replaced by its ops
+    found, step = losses(make, rushlight, rushlight.compile)
+    assert found == pytest.approx(wanted, rel=1e-3, abs=1e-4)
+    made = step._rushlight_compiled
+    assert not made.breaks and len(made.graphs) <= 3 and is_native(step)
