@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core import modes
 from ..core.generator import default_generator
 from ..nn.container import ModuleList, Sequential
 from ..nn.module import Module
+from ..ops import overriding
 from ..tensor import Tensor
 from . import equivalents
 from .attributes import object_setattr
@@ -60,6 +62,9 @@ from .operations import Operations
 from .signatures import TEXTS, fits
 from .sources import getter_parts, getter_text
 from .traced import TracedArray
+
+
+OUR_CONTEXT = frozenset(variable for variable in (*vars(modes).values(), overriding.disabled, overriding.MODES) if isinstance(variable, ContextVar))
 
 
 class Calls(Operations):
@@ -146,7 +151,7 @@ class Calls(Operations):
                                  types.MethodWrapperType, types.ClassMethodDescriptorType)):
             return self.call_builtin(function, args, kwargs)
         if isinstance(function, Tensor):
-            raise TypeError(f"'{type(function).__name__}' object is not callable")
+            raise TypeError(f"'{self.kind_of(function).__name__}' object is not callable")
         if isinstance(function, (operator.itemgetter, operator.attrgetter, operator.methodcaller)):
             return self.call_getter(function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
@@ -163,7 +168,7 @@ class Calls(Operations):
             self.class_guard(type(function), "__call__")
             return self.call(caller, (function, *args), kwargs)
         if caller is ABSENT:
-            raise TypeError(f"'{type(function).__name__}' object is not callable")
+            raise TypeError(f"'{self.kind_of(function).__name__}' object is not callable")
         raise Break("Unsupported call", f"an object of type {type(function).__name__} was called")
 
     def check_signature(self, function: Any, args: tuple, kwargs: dict) -> None:
@@ -446,8 +451,8 @@ class Calls(Operations):
         base = next((base for base in NATIVE_TYPES if isinstance(owner, base)), None)
         if isinstance(owner, BaseException):
             return function(*map(self.value, args), **kwargs)
-        if isinstance(owner, ContextVar) and name in ("get", "set"):
-            return function(*map(self.value, args))
+        if isinstance(owner, ContextVar):
+            return self.context_variable(function, owner, args)
         if base is None:
             if isinstance(owner, (enum.Enum, functools.partial, types.SimpleNamespace)) or kind.__module__ in ("re", "_sre"):
                 return self.native(function, args, kwargs)
@@ -493,6 +498,18 @@ class Calls(Operations):
             if owner_tuple is not owner:
                 function = getattr(owner_tuple, name)
         return self.native(function, args, kwargs)
+
+    def context_variable(self, function: Any, owner: ContextVar, args: tuple) -> Any:
+        """A method of a context variable: the library's are modes that the trace has; of the program's own only the present value is known."""
+        if owner in OUR_CONTEXT:
+            return function(*map(self.value, args))
+        if function.__name__ != "get" or not all(type(self.value(arg)) in SCALARS for arg in args):
+            raise Break("Context variable", f"ContextVar.{function.__name__} changes what code outside sees")
+        try:
+            raw = owner.get(*map(self.value, args))
+        except LookupError:
+            raise Break("Context variable", f"{owner.name} has no value") from None
+        return self.ask(self.sources.step("context", self.sources.const(owner, owner.name), tuple(map(self.value, args))), raw)
 
     def check_frozen(self, owner: Any, name: str) -> None:
         known = self.home.get(id(owner))

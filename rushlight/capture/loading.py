@@ -127,6 +127,8 @@ class Loader(Defaults):
             if isinstance(raw, (types.BuiltinFunctionType, types.MethodWrapperType)) and isinstance(
                     raw.__self__, (list, dict, set, tuple, str, bytes, int, float, collections.deque)):
                 return self.load_bound(source, raw)
+            if isinstance(raw, (types.BuiltinFunctionType, types.MethodWrapperType)) and not isinstance(raw.__self__, (ModuleType, type)):
+                self.register(raw, raw, source)  # its owner is not looked at
             if kind is DEVICE:
                 self.guards.add("constant", source, "type({v}) is {0} and {v} == {1}", DEVICE, raw, words=f"{source.name} == {raw!r}")
             else:

@@ -411,7 +411,7 @@ class Machine:
         for base in type(value).__mro__:
             if name in base.__dict__:
                 return base.__dict__[name].__get__(value, type(value))
-        raise TypeError(f"'{type(value).__name__}' object does not support the context manager protocol"
+        raise TypeError(f"'{self.kind_of(value).__name__}' object does not support the context manager protocol"
                         + (" (missed __exit__ method)" if name == "__exit__" else ""))
 
     def load_global(self, frame: Frame, name: str) -> Any:

@@ -55,7 +55,7 @@ class Defaults(Machine):
         except TypeError:
             if self.iterable(value):
                 raise
-            raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object") from None
+            raise TypeError(f"cannot unpack non-iterable {self.kind_of(value).__name__} object") from None
         items = []
         while len(items) < limit:
             try:

@@ -144,7 +144,7 @@ class Operations(Attributes):
     def refuse(self, op: str, left: Any, right: Any) -> Any:
         inner = op[:-1] if op.endswith("=") else op
         mark = " or pow()" if inner == "**" and not op.endswith("=") else ""
-        raise TypeError(f"unsupported operand type(s) for {op}{mark}: '{type(left).__name__}' and '{type(right).__name__}'")
+        raise TypeError(f"unsupported operand type(s) for {op}{mark}: '{self.kind_of(left).__name__}' and '{self.kind_of(right).__name__}'")
 
     def format_percent(self, left: str, right: Any) -> str:
         right = self.resolve(right)
@@ -179,7 +179,7 @@ class Operations(Attributes):
                             return result
                 if op in ("==", "!="):
                     return (left is right) == (op == "==")
-                raise TypeError(f"'{op}' not supported between instances of '{type(left).__name__}' and '{type(right).__name__}'")
+                raise TypeError(f"'{op}' not supported between instances of '{self.kind_of(left).__name__}' and '{self.kind_of(right).__name__}'")
         left, right = self.resolve(left), self.resolve(right)
         self.check_plain(left)
         self.check_plain(right)
@@ -364,7 +364,7 @@ class Operations(Attributes):
             self.class_guard(type(iterator), "__next__")
             return self.inline(method, iterator)
         if find(type(iterator), "__next__")[0] is ABSENT:
-            raise TypeError(f"'{type(iterator).__name__}' object is not an iterator")
+            raise TypeError(f"'{self.kind_of(iterator).__name__}' object is not an iterator")
         raise Break("Iterator from outside", f"a {type(iterator).__name__} made before the call")
 
     def send(self, generator: Any, value: Any) -> Any:
@@ -410,7 +410,7 @@ class Operations(Attributes):
         if isinstance(value, dict) and not has_python(value, "keys", "__getitem__"):
             return dict(value)
         if not isinstance(value, dict) and find(type(value), "keys")[0] is ABSENT:
-            raise TypeError(f"{words}, not {type(value).__name__}" if words else f"'{type(value).__name__}' object is not a mapping")
+            raise TypeError(f"{words}, not {self.kind_of(value).__name__}" if words else f"'{self.kind_of(value).__name__}' object is not a mapping")
         return self.inline(equivalents.dict_make, value)
 
     def enter_attr(self, value: Any, name: str) -> Any:

@@ -22,13 +22,14 @@ from .dict_turns import DictTurns, taken_apart
 from .growing import Deferred
 from .kinds import DICT_KEYS, ITERATORS, NATIVE_TYPES
 from .lines import lines_of, with_lines
-from .loading import IDENTITY, SCALARS, Pending, Uncapturable
+from .loading import IDENTITY, SCALARS, Pending, Uncapturable, is_library
 from .machine import NULL, Frame, Generator
 from .sources import Text, iterator_place
 from .symbols import Held
 from .traced import Traced, TracedArray
 
 OBJECT_NEW = object.__new__
+MADE = (types.SimpleNamespace, functools.partial)  # objects of the library's that programs make and change
 
 
 def make_error(kind: type, args: tuple, state: dict, cause: Any, context: Any, suppress: bool) -> BaseException:
@@ -259,7 +260,7 @@ class Rebuild:
         owner = value.__self__
         if owner is None:  # a static method, as str.maketrans
             return self.text.const(value)
-        if id(owner) not in self.tracer.home and not isinstance(owner, (*NATIVE_TYPES, *ITERATORS, BaseException)):
+        if id(owner) not in self.tracer.home and is_library(type(owner)) and not isinstance(owner, (*NATIVE_TYPES, *ITERATORS, BaseException, *MADE)):
             return self.text.const(value)
         defined = [vars(base)[value.__name__] for base in type(owner).__mro__ if value.__name__ in vars(base)]
         for at, one in enumerate(defined):

@@ -47,6 +47,7 @@ STEPS = {
     "call": ("{base}()", "{base}()"),
     "container": ("iterator_container({base})", "{base}"),
     "number": ("{base}._array.item()", "{base}.item()"),
+    "context": ("{base}.get(*{key})", "{base}.get()"),
     "array": ("array_tensor({base})", "{base}"),  # a tensor with the array's memory, see arrays.py
     "ahead": ("peek({base})", "next({base})"),
     "length": ("len({base})", "len({base})"),
@@ -223,6 +224,8 @@ def find_value(source: Source, roots: list) -> Any:
         return base()
     if kind == "shape":
         return base._array.shape[key]
+    if kind == "context":
+        return base.get(*key)
     if kind == "array":
         return LOADERS["array_tensor"](base)
     if kind == "length":

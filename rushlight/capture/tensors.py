@@ -14,7 +14,7 @@ from ..core.outline import outline
 from ..graph import Node
 from ..tensor import PLAIN, Tensor
 from .faults import runs_natively
-from .kinds import find
+from .kinds import ABSENT, find
 from .loading import SCALARS, Pending, is_library
 from .machine import Break
 from .tensor_inputs import TensorInputs
@@ -84,6 +84,10 @@ class Tensors(TensorInputs):
             return self.switch_gradients(function, *args, **kwargs)
         if name in ACTS and not (name == "requires_grad_" and type(args[0]) is Traced and args[0].source is None):
             raise Break(f"Unsupported {name}() call", f"{name} acts on the recorded history or on global state")
+        if (stated := self.torch_function_of(args, kwargs)) is not None:
+            if getattr(function, "__module__", None) == "_operator":
+                raise Break("Torch function", f"{name} of an object with a __torch_function__")
+            return self.call(self.getattr(stated, "__torch_function__"), (function, (stated,), args, kwargs), {})
         self.check_op_arguments(function, args, kwargs)
         if name in SHAPED_BY_VALUES or (name == "where" and len(args) + len(kwargs) == 1) or (
                 name == "repeat_interleave" and any(type(a) is Traced for a in args[1:])):
@@ -200,6 +204,14 @@ class Tensors(TensorInputs):
             if value != self.recorded[name]:
                 self.graph.call_function(set_mode, (name, value))
                 self.recorded[name] = value
+
+    def torch_function_of(self, args: tuple, kwargs: dict) -> type | None:
+        """The class of the program's own, no tensor, that says what an op of its objects does."""
+        found = {type(item) for value in (*args, *kwargs.values()) for item in (value if isinstance(value, (list, tuple)) else (value,))
+                 if not isinstance(item, Tensor) and not is_library(type(item)) and find(type(item), "__torch_function__")[0] is not ABSENT}
+        if len(found) > 1:
+            raise Break("Torch function", "an op of objects of several classes with a __torch_function__")
+        return found.pop() if found else None
 
     def check_op_arguments(self, function: Any, args: tuple, kwargs: dict) -> None:
         for value in (*args, *kwargs.values()):

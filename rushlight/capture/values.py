@@ -7,6 +7,7 @@ import enum
 import functools
 import math
 import operator
+import os
 import types
 import typing
 from types import FunctionType
@@ -165,7 +166,7 @@ def hash_value(self: Any, args: tuple, kwargs: dict) -> Any:
     method = self.method_of(value, "__hash__")
     if method is not None and not isinstance(value, (Tensor, enum.Enum)):
         return self.call(method, (value,), {})
-    value = self.resolve(value)
+    value = self.known_value(self.resolve(value))
     if isinstance(value, (str, bytes, int, float, bool, tuple, type(None), enum.Enum)):
         self.check_plain(value)
         return hash(value)
@@ -232,6 +233,14 @@ def apply_dunder(name: str, native: Any) -> Any:
     return apply
 
 
+def path_text(self: Any, args: tuple, kwargs: dict) -> Any:
+    """`os.fspath`: a text is a path."""
+    value = self.value(args[0])
+    if type(value) not in (str, bytes):
+        raise Break("Unsupported builtin", "os.fspath of an object")
+    return value
+
+
 def power(self: Any, args: tuple, kwargs: dict) -> Any:
     if len(args) == 2 and not kwargs:
         return self.binary("**", self.value(args[0]), self.value(args[1]))
@@ -240,6 +249,9 @@ def power(self: Any, args: tuple, kwargs: dict) -> Any:
 
 def divide(self: Any, args: tuple, kwargs: dict) -> Any:
     left, right = map(self.value, args)
+    method = None if self.is_symbol(left) else self.method_of(left, "__divmod__")
+    if method is not None and not isinstance(left, Tensor) and (result := self.inline(method, left, right)) is not NotImplemented:
+        return result
     symbols = list(map(self.is_symbol, (left, right)))
     if any(symbols) and all(symbol or type(one) in (int, float, bool) for one, symbol in zip((left, right), symbols)):
         return self.binary("//", left, right), self.binary("%", left, right)
@@ -344,7 +356,7 @@ def special_calls() -> dict:
         builtins.abs: apply_dunder("__abs__", abs), builtins.round: apply_dunder("__round__", round), builtins.pow: power,
         **{MATH[name]: of_a_number(name) for name in MATH}, math.pow: float_power, bisect.bisect_right: place_among("ge", bisect.bisect_right),
         bisect.bisect_left: place_among("gt", bisect.bisect_left), builtins.divmod: divide, functools.partial: partial_make, typing.cast: cast, builtins.range: range_make,
-        operator.getitem: get_item, operator.setitem: set_item, operator.truth: to_bool,
+        os.fspath: path_text, operator.getitem: get_item, operator.setitem: set_item, operator.truth: to_bool,
         operator.not_: lambda self, args, kwargs: not self.truth(self.value(args[0])),
         operator.is_: lambda self, args, kwargs: self.same(self.value(args[0]), self.value(args[1])),
         operator.is_not: lambda self, args, kwargs: not self.same(self.value(args[0]), self.value(args[1])),

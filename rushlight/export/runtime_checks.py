@@ -40,6 +40,10 @@ def _check_value(cond: Any, message: Callable[[], str] | None = None) -> None:
         raise ValueError("Expected cond to be True, but got False." if message is None else message())
 
 
+for _one in (_check, _assert, _check_is_size, _check_value):
+    _one._rushlight_followed = _one  # type: ignore[attr-defined]  # of numbers they are plain Python
+
+
 def _assert_async(condition: Tensor, message: str = "Expected Tensor with single nonzero value, but got zero") -> None:
     """Raise RuntimeError unless a tensor's one value is true.
 

@@ -139,3 +139,47 @@ def test_a_branch_on_a_number_that_varies_without_ops_is_captured_too():
     x = torch.ones(2)
     assert [compiled(x, number).tolist() for number in (1, 0, 2, 3, 0)] == [[2, 2], [1, 1], [3, 3], [4, 4], [1, 1]]
     assert compiled(x, 0) is x and len(graphs) == 3
+
+
+class Stated:
+    """Its class says what ops of it do."""
+
+    def __init__(self, value):
+        self.value = value
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return function.__name__, types == (cls,), [getattr(arg, "value", arg) for arg in args]
+
+
+class Unpacked(Stated):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return function(*[getattr(arg, "value", arg) for arg in args]) * 2
+
+
+def test_objects_that_say_what_an_op_does():
+    def f(x):
+        return torch.add(Stated(x), 1), torch.sin(Unpacked(x)), torch.nn.functional.relu(Unpacked(x)), torch.add(x, Unpacked(x))
+
+    compiled = torch.compile(f, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert repr(compiled(torch.ones(1))) == repr(f(torch.ones(1)))
+
+
+def test_a_tensor_is_called_one_in_what_python_says():
+    def f(x):
+        said = []
+        for act in (lambda: x(), lambda: Stated(1) + x, lambda: [1] < x, lambda: next(x), lambda: {**x}, lambda: Stated(1) < x):
+            try:
+                act()
+            except TypeError as error:
+                said.append(str(error))
+        try:
+            with x:
+                pass
+        except TypeError as error:
+            said.append(str(error))
+        return said
+
+    assert torch.compile(f, backend="eager")(torch.ones(2)) == f(torch.ones(2))
