@@ -7,7 +7,7 @@ lays out a whole matrix, `Packing.packer` a function by which a product's task l
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import scalars
+from . import llvm, scalars
 from .ir import Function, Module, Type, Value
 from .sizes import ceil_div, possibly, same
 
@@ -282,18 +282,30 @@ class Packing:
 
 
 def transposed_square(f: Function, rows: list[Value]) -> list[Value]:
-    """As many vectors as lanes, transposed: blocks off the diagonal change places, in sizes 1, 2, 4, ..."""
-    lanes, rows, step = rows[0].type.lanes, list(rows), 1
-    kind = rows[0].type
+    """As many vectors as lanes, transposed: halves of 128 bits are interleaved by ever larger groups, then such parts change places.
+
+    Each shuffle is one instruction of x86.  A fence behind each keeps LLVM from looking for better ones across stages, in vain: 30 ms a
+    square of 16.
+    """
+    kind, step = rows[0].type, 1
+    if not kind.is_float:  # fences are for these only
+        return [row.bitcast(kind.element) for row in transposed_square(f, [row.bitcast("float" if kind.bits == 32 else "double") for row in rows])]
+    rows, lanes, fenced = list(rows), kind.lanes, llvm.host().triple.startswith("x86_64")
+    near = min(lanes, 128 // kind.bits)
+
+    def picks(odd: int) -> str:
+        if step < near:  # the lower or upper halves of both, interleaved
+            taken = [part + odd * near // 2 + at // (2 * step) * step + at % step + at // step % 2 * lanes for part in range(0, lanes, near) for at in range(near)]
+        else:  # the even or odd parts of one, then those of the other
+            taken = [base + part + at for base in (0, lanes) for part in range(odd * near, lanes, 2 * near) for at in range(near)]
+        return ", ".join(f"i32 {number}" for number in taken)
+
     while step < lanes:
-        low = ", ".join(f"i32 {i if not i & step else lanes + i - step}" for i in range(lanes))
-        high = ", ".join(f"i32 {i + step if not i & step else lanes + i}" for i in range(lanes))
+        low, high = picks(0), picks(1)
         for i in range(lanes):
             if not i & step:
-                a, b = rows[i], rows[i + step]
-                rows[i] = f.emit(kind, f"shufflevector {a}, {b}, <{lanes} x i32> <{low}>")
-                rows[i + step] = f.emit(kind, f"shufflevector {a}, {b}, <{lanes} x i32> <{high}>")
+                made = [f.emit(kind, f"shufflevector {rows[i]}, {rows[i + step]}, <{lanes} x i32> <{pick}>") for pick in (low, high)]
+                rows[i], rows[i + step] = [f.intrinsic("arithmetic.fence", value) for value in made] if fenced else made
         step *= 2
-    return rows
-
-
+    bits = near.bit_length() - 1  # of a number within 128 bits: interleaving has turned their order round
+    return [rows[i - i % near + sum((i >> bit & 1) << bits - 1 - bit for bit in range(bits))] for i in range(lanes)]
