@@ -63,7 +63,6 @@ from .signatures import TEXTS, fits
 from .sources import getter_parts, getter_text
 from .traced import TracedArray
 
-
 OUR_CONTEXT = frozenset(variable for variable in (*vars(modes).values(), overriding.disabled, overriding.MODES) if isinstance(variable, ContextVar))
 
 

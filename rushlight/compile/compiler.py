@@ -9,6 +9,7 @@ from ..capture.calling import Calls
 from ..capture.machine import Break
 from ..capture.trace import Tracer
 from ..core.modes import slow
+from ..core.tracing import followed
 from ..func.arrays import wrap_numpy
 from ..optim.optimizer import caller
 from .api import compile, default_backend, find_backend, list_backends
@@ -215,7 +216,7 @@ class error_on_graph_break:
 
 
 for _method in (error_on_graph_break.__init__, error_on_graph_break.__enter__, error_on_graph_break.__exit__):
-    _method._rushlight_followed = _method  # type: ignore[attr-defined]
+    followed(_method)
 
 
 def broken(self: Any, args: tuple, kwargs: dict) -> Any:

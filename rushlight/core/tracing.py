@@ -14,6 +14,12 @@ def followed_as(replacement: Callable) -> Callable:
     return mark
 
 
+def followed(function: Any) -> Any:
+    """Decorator: a trace follows the function, though it is of a part of the library that runs outside graphs."""
+    function._rushlight_followed = function
+    return function
+
+
 def made_before(function: Any) -> Any:
     """Decorator: the function makes what objects keep from their first use on, and does nothing where it is there.
 

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from ..core.tracing import followed
 from ..tensor import Tensor
 
 
+@followed
 def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
     """Raise RuntimeError unless `cond` holds; `message` gives the text. In an exported program the check stays.
 
@@ -21,12 +23,14 @@ def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
         raise RuntimeError("Expected cond to be True, but got False. (Could this error message be improved?)" if message is None else message())
 
 
+@followed
 def _assert(condition: Any, message: str) -> None:
     """Raise AssertionError(message) unless the condition, a bool or a tensor of one element, holds."""
     if not condition:
         raise AssertionError(message)
 
 
+@followed
 def _check_is_size(i: Any, message: Callable[[], str] | None = None, *, max: int | None = None) -> None:
     """Raise RuntimeError unless `i` can be a size."""
     _check(i >= 0, message)
@@ -34,14 +38,11 @@ def _check_is_size(i: Any, message: Callable[[], str] | None = None, *, max: int
         _check(i <= max, message)
 
 
+@followed
 def _check_value(cond: Any, message: Callable[[], str] | None = None) -> None:
     """Raise ValueError unless `cond` holds."""
     if not cond:
         raise ValueError("Expected cond to be True, but got False." if message is None else message())
-
-
-for _one in (_check, _assert, _check_is_size, _check_value):
-    _one._rushlight_followed = _one  # type: ignore[attr-defined]  # of numbers they are plain Python
 
 
 def _assert_async(condition: Tensor, message: str = "Expected Tensor with single nonzero value, but got zero") -> None:
