@@ -1,8 +1,8 @@
 """Kernels that run inside a matrix product or a convolution: what follows it elementwise, or row by row, done to each block while it is in the cache.
 
-`following` says which group may follow which product, `merged` gives its kernel, which finds the product where its own result goes, or in
-a piece of memory that each task uses again (tiles.py): so the product itself never reaches memory.  The product's task calls that kernel
-for the rows (and columns) that it has just finished (matmul.py, `Product.follow`).
+`following` says which group may follow which product, `merged` gives its kernel.  Where nobody else reads the product, the kernel finds it
+where its own result goes, or in a piece of memory that each task uses again (tiles.py): so the product itself never reaches memory.  The
+product's task calls that kernel for the rows (and columns) that it has just finished (matmul.py, `Product.follow`).
 """
 
 import math
@@ -15,6 +15,13 @@ from .arrays import Array, External
 from .loops import Affine, Call, Expr, Fetch, Kernel, Load, walk
 
 PRODUCTS = ("matmul", "matmul_bfloat16", "convolution")
+
+
+class Follower(NamedTuple):
+    """The group that may run inside a product, and whether the product is stored all the same since others read it too."""
+
+    number: int
+    shared: bool
 
 
 class After(NamedTuple):
@@ -30,8 +37,8 @@ class After(NamedTuple):
 Follow = Callable[..., tuple[str, list, int, str] | None]
 
 
-def following(planner: fuse.Planner, turns: list[int], fixed: set[int]) -> dict[int, int]:
-    """Product -> the group that may run inside it: its only reader, if this is that group's last need.
+def following(planner: fuse.Planner, turns: list[int], fixed: set[int]) -> dict[int, Follower]:
+    """Product -> the group that may run inside it: its first reader, if this is that group's last need.
 
     Groups in `fixed` stay where they are.
     """
@@ -39,17 +46,17 @@ def following(planner: fuse.Planner, turns: list[int], fixed: set[int]) -> dict[
     needs = {number: schedule.needs(planner, number) for number in turns}
     readers = Counter(need for some in needs.values() for need in some)
     wanted = {planner.home[array] for array in planner.outputs if array in planner.home}
-    found: dict[int, int] = {}
+    found: dict[int, Follower] = {}
     for number in turns:
         group = planner.groups[number]
         if isinstance(group, External) or number in fixed or not needs[number]:
             continue
         last = max(needs[number], key=when.__getitem__)
         product = planner.groups[last]
-        if isinstance(product, External) and product.kind in PRODUCTS and readers[last] == 1 and last not in wanted and all(
+        if last not in found and last not in fixed and isinstance(product, External) and product.kind in PRODUCTS and all(
                 type(n) is int for n in (*product.shape, *group.space)) and math.prod(group.space) == product.size and not schedule.may_fault(
                 planner, number):
-            found[last] = number
+            found[last] = Follower(number, readers[last] > 1 or last in wanted)
     return found
 
 
@@ -58,15 +65,19 @@ def row(product: External) -> int:
     return math.prod(product.shape[2:]) if product.kind == "convolution" else product.shape[-1]
 
 
-def merged(planner: fuse.Planner, number: int, product: External, buffers: dict[Array, str], pitch: int) -> tuple[Kernel, str] | None:
+def merged(planner: fuse.Planner, follower: Follower, product: External, buffers: dict[Array, str], pitch: int) -> tuple[Kernel, str] | None:
     """The kernel of a group that follows a product, and the buffer where the product is put; None where that cannot be.
 
-    That is one which the kernel writes; with `pitch` it is the product's, whose rows are so many elements apart.
+    That is one which the kernel writes, or the product's own if it is shared; with `pitch` it is the product's, whose rows are so many
+    elements apart.
     """
+    number = follower.number
     kernel = fuse.build(planner, number, buffers, row(product))
     place = product_place(kernel, product)
-    if place is None:
+    if place is None or follower.shared and pitch:
         return None
+    if follower.shared:
+        return (kernel, buffers[product]) if reads_only(kernel, buffers[product], place) else None
     if pitch:
         return (spaced(kernel, buffers[product], row(product), pitch), buffers[product]) if reads_only(kernel, buffers[product], place) else None
     reading = [at for at, stage in enumerate(kernel.stages) if reads(stage.roots, buffers[product])]

@@ -34,7 +34,7 @@ from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous,
 from .emit import cost, emit
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
-from .sizes import Size, Sizes, grain, is_open, possibly, same, typical
+from .sizes import Size, Sizes, grain, is_open, possibly, room, same, typical
 from .work import external_work, together
 
 PARALLEL_WORK = 600_000  # below this (elements times scalar ops, about 15 us), waking workers costs more than it gives
@@ -167,7 +167,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     buffers = {array: next(fresh) if array in late else f"out{i}" for i, array in enumerate(outputs)}
     last_use: dict[Array, int] = {}
     for turn, number in enumerate(turns):
-        for array in reads(planner, number):
+        for array in schedule.reads(planner, number):
             last_use[array] = turn
             buffers.setdefault(array, next(fresh))
     for array, number in planner.home.items():
@@ -205,10 +205,10 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
 
     def follow(product: int) -> epilogue.Follow | None:
         """What a product asks for the kernel that may run inside it."""
-        number, array = followers.get(product, -1), planner.groups[product]
-        if number < 0:
+        follower, array = followers.get(product), planner.groups[product]
+        if follower is None:
             return None
-        merged = functools.cache(lambda pitch: epilogue.merged(planner, number, array, buffers, pitch))
+        merged = functools.cache(lambda pitch: epilogue.merged(planner, follower, array, buffers, pitch))
 
         def given(columns: int | None, pitch: int = 0) -> tuple[str, list, int, str] | None:
             found = merged(pitch)
@@ -218,7 +218,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             written, places = write(kernel._replace(block=columns or 0))
             if columns is not None and written.block != columns or module.functions[written.kernel.name].sizes.used:
                 return None  # the table of open sizes is in the product's frame only
-            inside[number], when[number] = kernel, when[product]
+            inside[follower.number], when[follower.number] = kernel, when[product]
             return written.kernel.name, places, written.blocks, target
 
         return given
@@ -248,9 +248,11 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
                 scratch.append((name, size, turn))
             for step in made.steps:
                 step.what = external_work(step.function, group, step is made.steps[-1], step.what or 0)
-            if followers.get(number) in inside:
-                del buffers[group]  # it stands where the result of what follows will be
-                made.steps[-1].what = together(made.steps[-1].what, inside[followers[number]])
+            follower = followers.get(number)
+            if follower is not None and follower.number in inside:
+                if not follower.shared:
+                    del buffers[group]  # it stands where the result of what follows will be
+                made.steps[-1].what = together(made.steps[-1].what, inside[follower.number])
             steps += [with_sizes(module, step) for step in made.steps]
             continue
         if renamed:
@@ -328,22 +330,6 @@ def numpy_dtype(name: str) -> np.dtype:
     return dtypes.BY_NAME[name].numpy
 
 
-def reads(planner: fuse.Planner, number: int) -> list[Array]:
-    """Units that group `number` reads from memory, each once, in the same order on every run: names are given by it."""
-    group = planner.groups[number]
-    if isinstance(group, External):
-        found = [strided(arg) for arg in group.args]
-        bases = [arg if seen is None else seen.buffer for arg, seen in zip(group.args, found)]
-        return list(dict.fromkeys(base for base in bases if isinstance(base, Array) and not isinstance(base, Source)))
-    result: dict[Array, None] = {}
-    for unit in group.units:
-        found: dict[Array, set] = {}
-        index = fuse.unit_index(unit, group)
-        planner.references(unit, index, found)
-        result.update((array, None) for array in found if planner.home[array] != number)
-    return list(result)
-
-
 def stored_source(arg: Array, buffers: dict[Array, str]) -> Source:
     """An external step's argument as strides over a named buffer."""
     seen = strided(arg)
@@ -381,7 +367,7 @@ def arena_layout(spans: list[Span]) -> tuple[dict[str, int], int]:
     starts, ends = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
     offsets, total = {}, 0
     for at, (first, last, size, name) in enumerate(order):
-        size = -(-size // 64) * 64 + 64
+        size = room(size)
         together = np.flatnonzero((firsts[:at] <= last) & (first <= lasts[:at]))
         together = together[np.argsort(starts[together])]
         reach = np.maximum.accumulate(np.concatenate(([0], ends[together])))  # how far those below each reach

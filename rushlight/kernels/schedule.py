@@ -1,14 +1,17 @@
 """The order in which a program's groups run, and which results may be written over an input.
 
+Groups run in the order of the plan, but what frees more memory than it takes runs as soon as it can: the gradient of a weight comes right after
+that of its layer's output, which the caches still hold and nobody else will read.
 An input that takes a result (a parameter, its optimizer state) is written in place where every group that reads its old
 values can run before.  Groups that may meet an index out of range come before all such writes.
 """
 
 import heapq
 
-from . import fuse
+from . import fuse, scalars
 from .arrays import Array, External, Point, Source, Take, strided
 from .loops import Fetch, Kernel, Load, walk
+from .sizes import typical
 
 FAULTING = frozenset(("add_rows", "python"))  # kinds of External that may find that the program is to end
 
@@ -35,6 +38,22 @@ def needs(planner: fuse.Planner, number: int) -> set[int]:
     return {planner.home[array] for array in units} - {number}
 
 
+def reads(planner: fuse.Planner, number: int) -> list[Array]:
+    """Units that group `number` reads from memory, each once, in the same order on every run: names are given by it."""
+    group = planner.groups[number]
+    if isinstance(group, External):
+        found = [strided(arg) for arg in group.args]
+        bases = [arg if seen is None else seen.buffer for arg, seen in zip(group.args, found)]
+        return list(dict.fromkeys(base for base in bases if isinstance(base, Array) and not isinstance(base, Source)))
+    result: dict[Array, None] = {}
+    for unit in group.units:
+        found: dict[Array, set] = {}
+        index = fuse.unit_index(unit, group)
+        planner.references(unit, index, found)
+        result.update((array, None) for array in found if planner.home[array] != number)
+    return list(result)
+
+
 def may_fault(planner: fuse.Planner, number: int) -> bool:
     """Whether a group looks at indices."""
     group = planner.groups[number]
@@ -57,9 +76,10 @@ def may_fault(planner: fuse.Planner, number: int) -> bool:
 def order(planner: fuse.Planner, targets: dict[Array, str]) -> list[int]:
     """The groups' numbers in the order to run; `targets` (result -> input that takes it) loses what no order allows."""
     count = len(planner.groups)
-    if not targets:
-        return list(range(count))
     true = [needs(planner, number) for number in range(count)]
+    relief = Relief(planner)
+    if not targets:
+        return relief.turns(true)
     readers: dict[str, set[int]] = {}
     for number in range(count):
         for name in sources(planner, number):
@@ -82,26 +102,72 @@ def order(planner: fuse.Planner, targets: dict[Array, str]) -> list[int]:
         for array, name in targets.items():
             writer = planner.home[array]
             before[writer] |= (readers.get(name, set()) | risky) - {writer}
-        after: list[list[int]] = [[] for _ in range(count)]
+        turns = relief.turns(before)
+        if len(turns) == count:
+            return turns
+        stuck = set(range(count)).difference(turns)
+        dropped = next(array for array in targets if planner.home[array] in stuck and len(before[planner.home[array]]) > len(true[planner.home[array]]))
+        del targets[dropped]
+
+
+class Relief:
+    """Orders groups, with an eye on the memory of temporaries."""
+
+    def __init__(self, planner: fuse.Planner):
+        self.planner = planner
+        outputs = set(planner.outputs)
+        self.reads = [reads(planner, number) for number in range(len(planner.groups))]
+        self.readers: dict[Array, set[int]] = {}
+        for number, arrays in enumerate(self.reads):
+            for array in arrays:
+                self.readers.setdefault(array, set()).add(number)
+        self.takes = [0] * len(planner.groups)  # bytes of a group's results, as far as they are temporaries
+        for array in self.readers:
+            if array not in outputs:
+                self.takes[planner.home[array]] += memory(array)
+
+    def turns(self, before: list[set[int]]) -> list[int]:
+        """The groups in an order in which each comes after those `before` it; only some of them where none allows that."""
+        after: list[list[int]] = [[] for _ in before]
         for number, found in enumerate(before):
             for other in found:
                 after[other].append(number)
         left = [len(found) for found in before]
-        ready = [number for number in range(count) if not left[number]]
+        readers = {array: set(found) for array, found in self.readers.items()}
+
+        def frees(number: int) -> int:
+            return sum(memory(array) for array in self.reads[number] if len(readers[array]) == 1) - self.takes[number]
+
+        ready = [number for number, waits in enumerate(left) if not waits]
         heapq.heapify(ready)
-        turns = []
-        while ready:
-            number = heapq.heappop(ready)
+        turns: list[int] = []
+        done: set[int] = set()
+        soon: list[int] = []  # those that may free memory by now
+        while ready or soon:
+            gains = [(frees(number), -number) for number in soon if not left[number] and number not in done]
+            best = max(gains, default=(0, 0))
+            soon.clear()
+            number = -best[1] if best[0] > 0 else heapq.heappop(ready) if ready else -1
+            soon.extend(-other for gain, other in gains if gain > 0 and -other != number)
+            if number < 0 or number in done:
+                continue
             turns.append(number)
+            done.add(number)
             for other in after[number]:
                 left[other] -= 1
                 if not left[other]:
                     heapq.heappush(ready, other)
-        if len(turns) == count:
-            return turns
-        stuck = {number for number in range(count) if left[number]}
-        dropped = next(array for array in targets if planner.home[array] in stuck and len(before[planner.home[array]]) > len(true[planner.home[array]]))
-        del targets[dropped]
+                    soon.append(other)
+            for array in self.reads[number]:
+                readers[array].discard(number)
+                if len(readers[array]) == 1:
+                    soon.extend(readers[array])
+        return turns
+
+
+def memory(array: Array) -> int:
+    """Bytes of an array."""
+    return typical(array.size) * scalars.SIZE[array.dtype]
 
 
 def in_place(planner: fuse.Planner, number: int, array: Array, name: str, buffers: dict[Array, str], kernel: Kernel | None) -> bool:

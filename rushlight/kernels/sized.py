@@ -91,7 +91,7 @@ class Draft:
         for at, slot in enumerate(self.slots):
             sizes = list(dict.fromkeys(map(str, slot)))
             largest = sizes[0] if len(sizes) == 1 else f"max({', '.join(sizes)})"
-            lines.append(f"o{at + 1} = o{at} + ({largest} + 63) // 64 * 64 + 64")
+            lines.append(f"o{at + 1} = o{at} + room({largest})")
         values = [name if name in places else "0" for name in self.sizes.order]
         parts = [*values, f"o{len(self.slots)}", *[f"o{slot}" for slot in self.arena], *numbers, *buffers, *shapes]
         return Words(symbols, f"lambda arrays: ({''.join(places[name] + ', ' for name in symbols)})", sorted(used), lines, list(map(str, parts)),

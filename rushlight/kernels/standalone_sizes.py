@@ -17,7 +17,7 @@ import numpy as np
 from .ir import Function, Module, Type, Value
 from .make import Unsupported
 from .program import arena_slots
-from .sizes import LARGEST, Fixed, Size, Sizes
+from .sizes import LARGEST, LINE, SPREAD, STAGGER, Fixed, Size, Sizes
 from .standalone import Argument, Object, Plan, Standalone, planned, write_steps
 
 MOST = 16  # variants of one function
@@ -238,11 +238,11 @@ def write_variant(whole: Object, function: Open, variant: Variant, at: int) -> N
 
 
 def room(f: Function, sizes: list[Value]) -> Value:
-    """The bytes of a slot: the largest of its temporaries, in whole lines, and one line more."""
+    """The bytes of a slot: room for the largest of its temporaries (`sizes.room`)."""
     largest = sizes[0]
     for size in sizes[1:]:
         largest = (largest > size).select(largest, size)
-    return ((largest + 63) & f.i64(-64)) + 64
+    return ((largest + (LINE - 1)) & f.i64(-LINE)) + (largest >= SPREAD).select(f.i64(STAGGER), f.i64(LINE))
 
 
 def write_entries(whole: Object, function: Open, variants: list[Variant]) -> None:
