@@ -2,7 +2,8 @@
 
 Both take query (..., L, E), key (..., S, E) and value (..., S, V) with equal leading dims, seen through any strides.  Rows
 of scores live in a few rows of scratch on the stack; under a causal mask the tiles beyond the diagonal are never computed.
-The backward makes the weights anew, so nothing is kept between the two.  Lengths and leading dims may be open.  Products are matmul.py's tiles over packed panels.
+The backward makes the weights anew, so nothing is kept between the two.  Lengths and leading dims may be open.  Products are matmul.py's
+tiles over panels that each task lays out for one leading entry at a time, so that the nearest caches hold them.
 """
 
 import functools
@@ -10,13 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..core.parallel import Threads
 from . import scalars
 from .arrays import External, Source, contiguous
 from .emit import across
 from .externals import EMIT, Emitted, shared_code
 from .ir import Function, Module, Type, Value
 from .matmul import Product, choose, operand, placed
-from .panels import Operand, Shape
+from .panels import Operand, Shape, ceil_div
 from .runtime import Step
 from .sizes import grain, is_open, same
 
@@ -32,12 +34,20 @@ def fits(length: int, dtype: str) -> bool:
 
 
 class Panel(NamedTuple):
-    """One packed operand: its slot of the frame, and how far apart the leading entries are."""
+    """The panels of one operand for one leading entry, and what lays them out."""
 
-    slot: int
-    size: int  # elements of one leading entry
+    source: Operand
+    slot: int  # of the frame: the panels of every task
+    count: Any
     depth: int
     width: int
+    writer: Product
+    packer: tuple[Any, ...]  # what `writer.packer` needs to know
+
+    @property
+    def size(self) -> Any:
+        """Elements of one leading entry."""
+        return self.count * self.width * self.depth
 
 
 class Attention:
@@ -54,7 +64,6 @@ class Attention:
         self.steps: list[tuple[str, Any, Any]] = []  # function, items, work
         self.buffers: list = [placed(source) for source in sources]
         self.scratch: list[tuple[str, int]] = []
-        self.packers: list[tuple] = []
         scores = self.shape(self.length, self.keys, self.depth)
         self.line = scores.column_tiles * scores.width  # of a row of scores
         self.exact = not causal and same(self.line, self.keys)
@@ -76,27 +85,44 @@ class Attention:
         made.whole_passes = whole
         return made
 
-    def panels(self, label: str, source: Source, slot: int, transposed: bool) -> Panel:
-        """Pack a matrix in panels of columns (of its transpose: of rows)."""
+    def panels(self, label: str, source: Source, slot: int, transposed: bool, tasks: int = 1) -> Panel:
+        """Panels of a matrix's columns (of its transpose: of rows), for `tasks` tasks to a leading entry."""
         given = operand(source, slot)
         rows, columns = source.shape[-2:]
         extent, depth = (rows, columns) if transposed else (columns, rows)
         along, across = (given.second, given.first) if transposed else (given.first, given.second)
         shape = self.shape(depth, extent, depth)._replace(k=depth, depth=depth)
-        writer = Product(self.module, self.name, self.dtype, shape, given, given, given)
         target = len(self.buffers)
         self.buffers.append(f"{self.name}_{label}")
-        size = shape.column_tiles * shape.width * depth
-        self.scratch.append((f"{self.name}_{label}", self.batch * size * scalars.SIZE[self.dtype]))
-        items = self.batch * shape.column_tiles
-        self.packers.append((writer, label, given, along, across, extent, shape.width, target))
-        self.steps.append((f"{self.name}_pack_{label}", items, self.batch * size))
-        return Panel(target, size, depth, shape.width)
 
-    def pack(self) -> None:
-        for writer, *rest in self.packers:
-            writer.frame = len(self.buffers)
-            writer.pack(*rest)
+        writer = Product(self.module, self.name, self.dtype, shape, given, given, given)
+        made = Panel(given, target, shape.column_tiles, depth, shape.width, writer, (label, along, across, extent, shape.width))
+        self.scratch.append((f"{self.name}_{label}", self.batch * tasks * made.size * scalars.SIZE[self.dtype]))
+        return made
+
+    def lay_out(self, f: Function, panels: tuple[Panel, ...]) -> tuple[dict[int, Value], Callable[[Value], None]]:
+        """Where a task has its panels (by their slots), and what lays out those of a leading entry: at the place of its first item."""
+        frame, begin, _ = f.parameters
+        places = {panel.slot: self.base(f, panel.slot, begin * panel.size) for panel in panels}
+        packers = []
+        for panel in panels:
+            panel.writer.frame = len(self.buffers)
+            packers.append(panel.writer.packer(*panel.packer))
+
+        def entry(number: Value) -> None:
+            for panel, packer in zip(panels, packers):
+                matrix = self.base(f, panel.source.slot, panel.writer.batch_start(f, panel.source, number))
+                f.call(packer, None, frame, matrix, places[panel.slot], f.i64(0), f.i64(panel.count), f.i64(0))
+
+        return places, entry
+
+    def bands(self) -> int:
+        """Into how many bands the rows of a leading entry are cut, so that all threads have something to do."""
+        tiles = self.shape(self.length, self.keys, self.depth).row_tiles
+        if Threads.count == 1 or is_open(self.batch):
+            return 1
+        wanted = ceil_div(4 * Threads.count, self.batch)
+        return wanted if is_open(tiles) else min(wanted, tiles)
 
     # -- rows of scores ----------------------------------------------------------------------------------------------
 
@@ -191,8 +217,8 @@ class Attention:
         f.loop(f.i64(0), stop, 1, lambda j: product.call_tile(f, row_tile, j, [
             a, f.address(b, j * (panel.width * panel.depth), self.element), f.address(c, j * width, self.element), depth, add]))
 
-    def forward(self, out_slot: int, keys: Panel, values: Panel, out: tuple) -> tuple[str, int]:
-        """out = weights value; an item is a tile of rows of one leading entry."""
+    def forward(self, out_slot: int, keys: Panel, values: Panel, out: tuple, bands: int) -> None:
+        """out = weights value; an item is one of `bands` bands of rows of one leading entry."""
         f = self.function("rows")
         _, begin, end = f.parameters
         *out_lead, out_line, _ = out
@@ -202,13 +228,21 @@ class Attention:
         line = f.alloca(Type(self.element), (shape.rows + TOGETHER) * self.line)
         totals = f.alloca(Type(self.element), shape.rows + TOGETHER)
         never = Value(f, "false", Type("i1"))
+        packed, lay_out = self.lay_out(f, (keys, values))
+        band = ceil_div(shape.row_tiles, bands)
 
         def item(number: Value) -> None:
-            tile, entry = f.op("urem", number, f.i64(shape.row_tiles)), f.op("udiv", number, f.i64(shape.row_tiles))
-            query = self.base(f, 0, self.lead_offset(scores, f, self.query.strides[:-2], entry) + tile * (shape.rows * self.query.strides[-2]))
-            result = self.base(f, out_slot, self.lead_offset(scores, f, out_lead, entry) + tile * (shape.rows * out_line))
+            first, entry = f.op("urem", number, f.i64(bands)) * band, f.op("udiv", number, f.i64(bands))
+            lay_out(entry)
+            query = self.base(f, 0, self.lead_offset(scores, f, self.query.strides[:-2], entry))
+            result = self.base(f, out_slot, self.lead_offset(scores, f, out_lead, entry))
+            f.loop(first, (first + band).below(shape.row_tiles), 1, lambda tile: row_tile(
+                tile, f.address(query, tile * (shape.rows * self.query.strides[-2]), self.element),
+                f.address(result, tile * (shape.rows * out_line), self.element)))
+
+        def row_tile(tile: Value, query: Value, result: Value) -> None:
             covered = self.covered(f, tile, shape)
-            self.tiles(f, scores, tile, covered, query, keys, self.base(f, keys.slot, entry * keys.size), line, f.i64(self.depth), never)
+            self.tiles(f, scores, tile, covered, query, keys, packed[keys.slot], line, f.i64(self.depth), never)
             stop, count = covered * shape.width, self.row_count(f, tile, shape)
 
             def weights(rows: list[Value], lines: list[Value], r: Value) -> None:
@@ -216,8 +250,7 @@ class Attention:
                     f.store(1.0 / total, f.address(totals, r + i, self.element), size)
 
             self.by_rows(f, tile * shape.rows, count, [line], weights)
-            self.tiles(f, mixed, tile, f.i64(mixed.shape.column_tiles), line, values, self.base(f, values.slot, entry * values.size), result,
-                       stop.below(self.keys), never)
+            self.tiles(f, mixed, tile, f.i64(mixed.shape.column_tiles), line, values, packed[values.slot], result, stop.below(self.keys), never)
 
             def divided(r: Value) -> None:
                 share = f.load(Type(self.element), f.address(totals, r, self.element), size)
@@ -227,7 +260,6 @@ class Attention:
 
         f.loop(begin, end, 1, item)
         f.ret()
-        return f.name, self.batch * shape.row_tiles
 
     def each(self, f: Function, product: Product, line: Value, count: int, change: Callable[[Value], Value]) -> None:
         """Change `count` elements in place."""
@@ -244,7 +276,7 @@ class Attention:
             product.masked_store(f, change(product.masked_load(f, vector, at, mask)), at, mask)
 
     def backward(self, out_slot: int, places: list[tuple[int, tuple]], grad: Source, keys: Panel, values: Panel, key_rows: Panel,
-                 query_rows: Panel, grad_rows: Panel) -> tuple[str, int]:
+                 query_rows: Panel, grad_rows: Panel) -> None:
         """The gradients of query, key and value (offset and strides of each: `places`); an item is a leading entry."""
         f = self.function("gradients")
         _, begin, end = f.parameters
@@ -258,12 +290,13 @@ class Attention:
         weight = f.alloca(Type(self.element), (self.block * shape.rows + TOGETHER) * self.line)
         slope = f.alloca(Type(self.element), (self.block * shape.rows + TOGETHER) * self.line)
         never = Value(f, "false", Type("i1"))
+        packed, lay_out = self.lay_out(f, (keys, values, key_rows, query_rows, grad_rows))
 
         def item(entry: Value) -> None:
+            lay_out(entry)
             query = self.base(f, 0, self.lead_offset(scores, f, self.query.strides[:-2], entry))
             given = self.base(f, 3, self.lead_offset(scores, f, grad.strides[:-2], entry))
             results = [self.base(f, out_slot, self.lead_offset(scores, f, strides[:-2], entry) + offset) for offset, strides in places]
-            packed = {panel.slot: self.base(f, panel.slot, entry * panel.size) for panel in (keys, values, key_rows, query_rows, grad_rows)}
 
             def block(low: Value) -> None:
                 high = (low + self.block).below(shape.row_tiles)
@@ -303,7 +336,6 @@ class Attention:
 
         f.loop(begin, end, 1, item)
         f.ret()
-        return f.name, self.batch
 
     def row_slopes(self, f: Function, rows: list[Value], weights: list[Value], slopes: list[Value], stop: Value) -> None:
         """In place: scores to weights, and the gradients of the weights to those of the scores; zeros beyond what a row sees."""
@@ -357,15 +389,14 @@ def emit_attention(module: Module, name: str, array: External, sources: list[Sou
     made = Attention(module, name, array.dtype, sources, causal, scale, lanes, 32 if bits == 512 else 16)
     out_slot = len(made.buffers)
     made.buffers.append(out)
-    keys = made.panels("keys", sources[1], 1, transposed=True)
-    values = made.panels("values", sources[2], 2, transposed=False)
+    bands = made.bands()
+    keys = made.panels("keys", sources[1], 1, transposed=True, tasks=bands)
+    values = made.panels("values", sources[2], 2, transposed=False, tasks=bands)
 
     def write() -> None:
-        made.pack()
-        made.forward(out_slot, keys, values, strides_of((*made.lead, made.length, made.out_depth)))
+        made.forward(out_slot, keys, values, strides_of((*made.lead, made.length, made.out_depth)), bands)
 
-    tiles = made.batch * made.shape(made.length, made.keys, made.depth).row_tiles
-    made.steps.append((f"{name}_rows", tiles, made.batch * made.length * made.keys * made.depth))
+    made.steps.append((f"{name}_rows", made.batch * bands, made.batch * made.length * made.keys * made.depth))
     return renamed(module, made, ("attention", array.parameters, array.shape, *layout(sources)), write, name)
 
 
@@ -383,7 +414,6 @@ def emit_backward(module: Module, name: str, array: External, sources: list[Sour
     places = [(offset, strides) for offset, _, strides in parts([source.shape for source in sources[:3]])]
 
     def write() -> None:
-        made.pack()
         made.backward(out_slot, places, grad, keys, values, *rows)
 
     made.steps.append((f"{name}_gradients", made.batch, made.batch * made.length * made.keys * made.depth))
