@@ -20,6 +20,7 @@ from ..ops.creation import as_tensor, from_numpy, tensor
 from ..tensor import Tensor, wrap
 from .faults import runs_natively
 from .loading import SCALARS, is_library
+from .machine import BINARY as OPERATORS
 from .machine import Break
 from .sources import LOADERS, Source
 from .traced import Traced, TracedArray
@@ -241,7 +242,8 @@ class Arrays:
             raise Break("NumPy call", f"{op} of arrays")
         found = self.ufunc(function, (left, right), {})
         if op[-1] != "=" or type(left) is not TracedArray or left.scalar:
-            return found
+            dtype, scalar = self.tell(OPERATORS[op], left, right)  # which for some powers is that of another function
+            return self.made(found.tensor, dtype, scalar)
         dtype, now = found.tensor.stand_in._array, left.tensor.stand_in._array
         if not np.can_cast(dtype.dtype, now.dtype, "same_kind") or dtype.shape != now.shape:
             raise Break("NumPy call", f"{op} to an array of another kind")
@@ -411,13 +413,17 @@ class Arrays:
         by_number = any(type(part) is Traced and not part.stand_in._array.ndim for part in (place if type(place) is tuple else (place,)))
         if by_number and found.stand_in._array.ndim:
             raise Break("NumPy call", "a part of an array by a number that is computed: in NumPy it shares memory")
-        return TracedArray(found, not found.stand_in._array.ndim if scalar is None else scalar)
+        if not found.stand_in._array.ndim if scalar is None else scalar:
+            return TracedArray(self.op("clone", found), True)  # a number does not change with its array
+        return TracedArray(found, False)
 
     def set_item(self, array: TracedArray, key: Any, value: Any) -> None:
         if array.scalar:
             raise Break("NumPy call", "storing an item of a number")
-        place, _ = self.key(array, key)
+        place, scalar = self.key(array, key)
         value, dtype = self.operand(value), array.tensor.stand_in._array.dtype
+        if scalar is not False and type(value) is TracedArray and value.tensor.stand_in._array.ndim:
+            raise Break("NumPy call", "an array as one item")
         self.op(operator.setitem, array.tensor, place, self.cast(value.tensor, dtype) if type(value) is TracedArray else self.number(value, dtype))
 
     @runs_natively
@@ -436,7 +442,7 @@ class Arrays:
             return TracedArray(self.op(getattr, array.tensor, name) if name == "mT" else transposed(self, array.tensor), False)
         if name == "__class__":
             return type(self.sample(array))
-        found: Any = getattr(np.ndarray, name, None)
+        found: Any = getattr(np.generic if array.scalar else np.ndarray, name, None)
         if found in self.tracer.special:
             return MethodType(found, array)
         if found is None:
@@ -505,11 +511,7 @@ FILLED: dict[Any, tuple[str, tuple]] = {
     np.zeros: ("zeros", ("shape", "dtype")), np.ones: ("ones", ("shape", "dtype")), np.full: ("full", ("shape", "fill_value", "dtype")),
     np.zeros_like: ("zeros", ("a", "dtype")), np.ones_like: ("ones", ("a", "dtype")), np.full_like: ("full", ("a", "fill_value", "dtype")),
 }
-METHODS = {np.ndarray.sum: np.sum, np.ndarray.prod: np.prod, np.ndarray.mean: np.mean, np.ndarray.std: np.std, np.ndarray.var: np.var,
-           np.ndarray.max: np.max, np.ndarray.min: np.min, np.ndarray.any: np.any, np.ndarray.all: np.all, np.ndarray.argmax: np.argmax,
-           np.ndarray.argmin: np.argmin, np.ndarray.cumsum: np.cumsum, np.ndarray.cumprod: np.cumprod, np.ndarray.clip: np.clip,
-           np.ndarray.dot: np.dot, np.ndarray.squeeze: np.squeeze, np.ndarray.ravel: np.ravel, np.ndarray.swapaxes: np.swapaxes,
-           np.ndarray.repeat: np.repeat, np.ndarray.conj: np.conjugate, np.ndarray.conjugate: np.conjugate}
+METHODS = {name: getattr(np, name) for name in "sum prod mean std var max min any all argmax argmin cumsum cumprod clip squeeze ravel swapaxes repeat conjugate".split()}
 
 
 def handled(function: Any, method: Callable) -> Callable:
@@ -541,11 +543,13 @@ def array_calls() -> dict:
     for group, method in ((UFUNCS, Arrays.ufunc), (OF_FLOATS, Arrays.ufunc), (REDUCTIONS, Arrays.reduction), (SHAPING, Arrays.shaped),
                           ((np.cumsum, np.cumprod), Arrays.running), ((np.clip,), Arrays.clip), ((np.where,), Arrays.where),
                           ((np.dot, np.inner, np.outer), Arrays.dot), ((np.concatenate, np.stack, np.vstack, np.hstack), Arrays.joined),
-                          ((np.array, np.asarray), Arrays.make), (FILLED, Arrays.filled), ((np.ndarray.astype,), Arrays.as_type),
+                          ((np.array, np.asarray), Arrays.make), (FILLED, Arrays.filled), ((np.ndarray.astype, np.generic.astype), Arrays.as_type),
                           ((np.arange, np.linspace, np.eye, np.identity), Arrays.of_numbers)):
         found.update({function: handled(function, method) for function in group})
-    found.update({method: found[function] for method, function in METHODS.items()})
-    found[np.ndarray.reshape], found[np.ndarray.transpose] = spread(np.reshape), spread(np.transpose)
+    for kind in (np.ndarray, np.generic):
+        found.update({getattr(kind, name): found[function] for name, function in METHODS.items()})
+        found[kind.reshape], found[kind.transpose] = spread(np.reshape), spread(np.transpose)
+    found[np.ndarray.dot], found[np.ndarray.conj] = found[np.dot], found[np.conjugate]
     return found
 
 

@@ -252,6 +252,8 @@ class Rebuild:
 
     def method(self, value: MethodType, kind: type) -> str:
         function, owner = value.__func__, value.__self__
+        if type(owner) is TracedArray:
+            return self.bind(value, f"{self.name(owner)}.{function.__name__}")
         cached = isinstance(function, functools._lru_cache_wrapper)  # of the owner's class, which is guarded
         known = cached and any(item is function for base in type(owner).__mro__ for item in vars(base).values())
         return self.bind(value, f"MethodType({self.text.const(function) if known else self.name(function)}, {self.name(owner)})")

@@ -156,6 +156,13 @@ class Shapes(Tensors):
                     self.policy.on_fixed(self, item, other)
         return answer
 
+    def keep_sign(self, symbol: Symbol) -> None:
+        """Guard which of the two zeros a number is."""
+        sources: list[Source] = []
+        text = f"copysign(1, {self.expression_text(symbol.expression, sources)}) == {math.copysign(1, symbol.hint)}"
+        if sources:
+            self.guards.add("relation", None, text, words=text.format(*(source.name for source in sources)), others=tuple(sources))
+
     def expression_text(self, expression: Any, sources: list) -> str:
         """Python text; `sources` takes what it loads, named by its place there."""
         if type(expression) is Held:

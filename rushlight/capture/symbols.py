@@ -57,6 +57,8 @@ class Symbol:
                 self.tracer.fix_parts(self.expression)
             else:
                 self.tracer.relate("eq", self, self.hint)
+                if type(self.hint) is float and not self.hint:
+                    self.tracer.keep_sign(self)
         return self.hint
 
     def __index__(self) -> int:

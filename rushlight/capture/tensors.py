@@ -12,6 +12,7 @@ from typing import Any
 from ..core import modes
 from ..core.outline import outline
 from ..graph import Node
+from ..ops.random import Generator
 from ..tensor import PLAIN, Tensor
 from .faults import runs_natively
 from .kinds import ABSENT, find
@@ -220,7 +221,7 @@ class Tensors(TensorInputs):
                     raise Break("Untraced tensor", "an op was given a tensor that the graph does not know")
                 if callable(item) and not isinstance(item, (type, Tensor)) and not is_library(item):
                     raise Break("Function argument", f"{getattr(function, '__name__', function)} was given a function to call")
-                if type(item).__module__.startswith("rushlight.core.generator"):
+                if isinstance(item, Generator):
                     raise Break("Random generator", "a generator object was passed to an op")
 
     @runs_natively

@@ -91,3 +91,23 @@ def test_numbers_by_functions_of_the_system():
     compiled = torch.compile(f, backend="eager", fullgraph=True)
     for k in (3, 4, 5):
         assert compiled(torch.ones(1), k) == f(torch.ones(1), k)
+
+
+def test_a_generator_of_the_programs_own_is_drawn_from_once_a_call():
+    def f(own):
+        return torch.rand(2, generator=own), torch.randn(1)
+
+    compiled = torch.compile(f, backend="eager")
+    outcomes = []
+    for call in (f, compiled):
+        own = torch.Generator().manual_seed(1)
+        torch.manual_seed(2)
+        outcomes.append(repr([call(own) for _ in range(3)]) + repr(own.get_state()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("f", [lambda x, v: (x * v, round(v, 1), v.hex()), lambda x, v: (x * v, round(v * 2, 1), str(-v)), lambda x, v: f"{v} {v + 0.5}"])
+def test_the_sign_of_a_zero_is_guarded_where_it_shows(f):
+    compiled = torch.compile(f, backend="eager")
+    for value in (1.5, -0.0, 0.0, -0.0, 2.5, 0.0, float("inf"), -0.0):
+        assert repr(compiled(torch.ones(1), value)) == repr(f(torch.ones(1), value))
