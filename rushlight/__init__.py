@@ -64,7 +64,8 @@ def compiled_layers(function, use):
 
 
 graph_node.HALF_GRADIENTS.append(half_gradients)
-busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.eager").repeated_product(function, use),
+busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.repeated").product(function, use),
+                       "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
                        "random numbers": lambda function, use: imported("kernels.draws").make()})
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
 dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)

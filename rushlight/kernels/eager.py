@@ -119,22 +119,6 @@ def whole(name: str, arguments: tuple, dtype: str, threads: int) -> runtime.Prog
     return program.compile_arrays(sources, [result], layouts)
 
 
-def repeated_product(function: Callable, use: tuple) -> Callable:
-    """A program for a product of matrices of these sizes (ops/linear.py); the function itself where none can be made."""
-    char, threads, *layouts = use
-    kind = np.dtype(char)
-    given = [("array", shape, tuple(n // kind.itemsize for n in strides)) for shape, strides in layouts]
-    if any(strides not in (contiguous(shape), contiguous(shape[::-1])[::-1]) for _, shape, strides in given):
-        return function
-    try:
-        if not (llvm.available() and structs.layout_is_known()):
-            return function
-        call = whole("addmm" if len(given) == 3 else "_mm", tuple(given[2:] + given[:2]), kind.name, threads).call
-    except (Unsupported, llvm.CompileError, RuntimeError, ValueError):
-        return function
-    return (lambda a, b, bias: call(bias, a, b)[0]) if len(given) == 3 else lambda a, b, bias=None: call(a, b)[0]
-
-
 def attempt_whole(name: str, args: tuple) -> np.ndarray | None:
     dtype, arguments, arrays = args[0].dtype, [], []
     for arg in args:

@@ -1,4 +1,6 @@
 """Work that is done often is compiled: when, for which uses, and with what they gave before."""
+import functools
+
 import pytest
 
 import rushlight as torch
@@ -6,7 +8,8 @@ from rushlight import nn, recurrent
 from rushlight.core import busy
 from rushlight.core.busy import Busy
 from rushlight.kernels import llvm
-from rushlight.ops import linear
+from rushlight.nn import functional as F
+from rushlight.ops import attention, linear
 
 
 def at_once(monkeypatch, work):
@@ -128,3 +131,50 @@ def test_repeated_products_give_what_they_gave(dtype, monkeypatch):
     for value, known in zip(values(), wanted):
         torch.testing.assert_close(value, known, equal_nan=True)
     assert sum(function is not linear.plain_product for function in linear.products.uses.values()) >= 5
+
+
+def heads(rows, length, packed):
+    """(B, H, L, E) as layers make it: seen in rows of all heads, or heads one behind the other."""
+    if not packed:
+        return torch.randn(rows, 2, length, 4)
+    return torch.randn(rows, length, 3, 2, 4).unbind(2)[1].transpose(1, 2)
+
+
+def noting(function, calls):
+    @functools.wraps(function)
+    def call(*args):
+        calls.append(args[-6])
+        return function(*args)
+    return call
+
+
+@pytest.mark.skipif(not llvm.available(), reason="no JIT here")
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+def test_busy_attention_gives_what_it_gave(packed, causal, monkeypatch):
+    def values(rows, length, keys):
+        torch.manual_seed(length)
+        given = [heads(rows, length, packed), heads(rows, keys, packed), heads(rows, keys, packed)]
+        given = [value.detach().requires_grad_() for value in given]
+        out = F.scaled_dot_product_attention(*given, is_causal=causal)
+        return [out.detach(), *torch.autograd.grad(out.square().sum(), given)]
+
+    sizes = [(3, 7, 7), (2, 9, 9), (1, 5, 5), (3, 1, 1), (2, 40, 40)] + [(2, 4, 6), (3, 6, 4)] * (not causal)
+    wanted = [values(*size) for size in sizes]
+    by_numpy = []
+    for work in (attention.forward, attention.backward):
+        at_once(monkeypatch, work)
+        monkeypatch.setattr(work, "function", noting(work.function, by_numpy))
+    for size, known in zip(sizes, wanted):
+        for value, right in zip(values(*size), known):
+            torch.testing.assert_close(value, right, rtol=1e-4, atol=1e-5)
+    assert [array.shape[2] for array in by_numpy] == [1, 1]
+    assert len(attention.forward.uses) == (2 if causal else 3) and len(attention.backward.uses) == len(attention.forward.uses)
+
+
+def test_attention_of_many_keys_stays_with_numpy(monkeypatch):
+    at_once(monkeypatch, attention.forward)
+    few, many = torch.randn(1, 1, 4, 8), torch.randn(1, 1, 20_000, 8)
+    F.scaled_dot_product_attention(few, many[:, :, :5], many[:, :, :5])
+    found = F.scaled_dot_product_attention(few, many, many)
+    torch.testing.assert_close(found, (few @ many.mT / 8 ** 0.5).softmax(-1) @ many)
