@@ -158,14 +158,14 @@ class Module:
 
 
 class Machine:
-    """What makes machine code for one processor."""
+    """What makes machine code for one processor; `level` 0 takes a fraction of the time, and its code runs slower."""
 
-    def __init__(self, library: Library, cpu: str, flags: str):
+    def __init__(self, library: Library, cpu: str, flags: str, level: int = 2):
         self.library, triple = library, library.triple.encode()
         target, refused = library.say(library.GetTargetFromTriple, triple)
         if target is None:
             raise RuntimeError(refused)
-        self.handle = library.CreateTargetMachine(target, triple, cpu.encode(), flags.encode(), 2, b"pic", b"default", 0, 0, b"")
+        self.handle = library.CreateTargetMachine(target, triple, cpu.encode(), flags.encode(), level, b"pic", b"default", 0, 0, b"")
         if self.handle is None:
             raise RuntimeError(f"LLVM makes no code for {cpu}")
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..tensor import Parameter, Tensor
-from . import dicts, llvm
+from . import dicts, later, llvm
 from .making import MAKE_IR, Making, known
 from .structs import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known, word
 
@@ -296,8 +296,9 @@ PLAIN = (Tensor, Parameter)
 
 
 class Method(ctypes.Structure):
-    """CPython's PyMethodDef."""
+    """CPython's PyMethodDef, and the code that its function has been in, which stays."""
 
+    codes: list[llvm.Library]
     _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
 
 
@@ -599,12 +600,24 @@ def python_function(name: str) -> int | None:
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
 
 
-@cache
 def method() -> Method:
     """What builtin all launchers are. Each looks at it until it is gone, also where the collector has cleared `keep` before."""
-    return Method(b"launch", code().address("launch"), 0x80, None)  # METH_FASTCALL
+    if not _methods:
+        made = code()
+        _methods.setdefault("launch", Method(b"launch", made.address("launch"), 0x80, None)).codes = [made]  # METH_FASTCALL
+    return _methods["launch"]
+
+
+_methods: dict[str, Method] = {}
 
 
 @cache
 def code() -> llvm.Library:
-    return llvm.link(MAKE_IR + LAUNCH_IR, ("launch",))
+    return later.link(MAKE_IR + LAUNCH_IR, ("launch",), change_over)
+
+
+def change_over(better: llvm.Library) -> None:
+    """All launchers run the better code from their next call on; a call that is in the other one ends there."""
+    found = method()
+    found.codes = [*found.codes, better]
+    found.function = better.address("launch")

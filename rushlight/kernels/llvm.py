@@ -91,9 +91,20 @@ class Engine:
         self.passes = binding.Passes(self.machine, PASSES)
         self.linker, self.linked = None, 0
 
-    def plain_machine(self) -> binding.Machine:
-        """What makes machine code for any processor of this architecture."""
-        return binding.Machine(self.library, "generic", "")
+    @functools.cached_property
+    def quick(self) -> binding.Machine:
+        """What makes machine code in a fraction of the time that runs slower."""
+        return binding.Machine(self.library, self.host.cpu, self.host.flags, 0)
+
+    def questions(self) -> bytes:
+        """The object of `QUESTIONS_IR` for any processor of this architecture."""
+        return binding.Machine(self.library, "generic", "", 0).emit(self.parsed(QUESTIONS_IR))
+
+    def parsed(self, text: str, context: binding.Context | None = None) -> binding.Module:
+        try:
+            return binding.Module(context or binding.Context(self.library), self.header + text)
+        except RuntimeError as error:
+            raise CompileError(f"LLVM refused generated IR: {error}") from None
 
     def jit(self) -> Any:
         """What links; a new one from time to time, for it keeps about 10 KB of every library, also of those that were dropped."""
@@ -127,7 +138,7 @@ def host() -> Host:
                 known = recall(target) if _engine is None else None
                 _host = granted(known) if known is not None else engine().host
                 if known is None and objects.supported() and cache.directory() is not None:
-                    remember(target, engine().described, engine().plain_machine().emit(optimise(QUESTIONS_IR)))
+                    remember(target, engine().described, engine().questions())
     return _host
 
 
@@ -222,10 +233,7 @@ def lint(text: str) -> None:
 def optimise(text: str, context: binding.Context | None = None) -> binding.Module:
     """Parse, verify and run the pass pipeline; `context` is given where modules are linked afterwards."""
     made = engine()
-    try:
-        module = binding.Module(context or binding.Context(made.library), made.header + text)
-    except RuntimeError as error:
-        raise CompileError(f"LLVM refused generated IR: {error}") from None
+    module = made.parsed(text, context)
     with _lock:
         made.passes.run(module)
     for name in re.findall(r'^define [^@\n]*@([\w.]+)\([^\n]*"seldom"', text, re.M):
@@ -240,12 +248,17 @@ def written(text: Text) -> str:
     return text if isinstance(text, str) else text()
 
 
-def link(text: str, exports: tuple[str, ...]) -> Library:
-    """Compile IR text, or fetch its object from the disk cache, and load it."""
-    key = cache.key(text, *machine())
+def entry(text: str, quick: bool = False) -> str:
+    """The name in the cache of the object of IR text."""
+    return cache.key(text, *machine(), *["quick"] * quick)
+
+
+def link(text: str, exports: tuple[str, ...], quick: bool = False) -> Library:
+    """Compile IR text, or fetch its object from the disk cache, and load it.  Of `quick` code see later.py."""
+    key = entry(text, quick)
     library = fetched(key, exports, text)
     if library is None:
-        image = compiled(text)
+        image = compiled(text, quick)
         cache.store(key, image)
         cache.note(key, image)
         code = loaded(key, image, exports, text)
@@ -265,11 +278,12 @@ def fetched(key: str, exports: tuple[str, ...], text: Text) -> Library | None:
     return Library(key, code, exports, text)
 
 
-def compiled(text: str) -> bytes:
+def compiled(text: str, quick: bool = False) -> bytes:
     """The object of IR text."""
     lint(text)
     with _lock:
-        return working().machine.emit(optimise(text))
+        made = working()
+        return made.quick.emit(made.parsed(text)) if quick else made.machine.emit(optimise(text))
 
 
 def working() -> Engine:
@@ -328,3 +342,7 @@ def needed_symbols(text: str) -> set[str]:
         names |= {name + suffix for name in ("floor", "ceil", "trunc", "rint", "nearbyint", "roundeven")
                   for suffix in ("", "f")}
     return names | IMPLIED | ({"fmod", "fmodf"} if "frem" in text else set())
+
+
+if hasattr(os, "register_at_fork"):  # a child whose parent's other thread was compiling would wait for it for ever
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)

@@ -48,7 +48,7 @@ def kept(tmp_path, monkeypatch):
     """A cache with the record of this host."""
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.delenv("RUSHLIGHT_CACHE", raising=False)
-    image = llvm.engine().plain_machine().emit(llvm.optimise(host.QUESTIONS_IR))
+    image = llvm.engine().questions()
     host.remember("host", llvm.host(), image)
     return host.record_name("host")
 
