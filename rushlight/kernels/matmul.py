@@ -23,12 +23,14 @@ from .sizes import grain, is_open, possibly, same, typical
 UNROLL = 2  # steps of K in the loop of a tile: the loop counts on the units that multiply too
 SECOND = 1 << 20  # bytes of B's panels that stay in the second cache, a quarter of that where vectors are short
 MOST_PARTS = 16  # that a product is shared out in
-DEPTH = 256  # of K that one pass of the microkernel goes over
+DEPTH, LONG_DEPTH = 256, 512  # of K that one pass of the microkernel goes over; where vectors are long and A stays as it lies, 8 % faster by long ones
 SKINNY = 8  # rows of A up to which a tile is as wide as the registers allow
 WIDEST = 16  # vectors of such a tile
 AHEAD = 16  # rows of B that are asked for before they are used
 NEAR = 1 << 15  # bytes of B that are in the nearest cache before the second tile asks for them
 WHOLE_ROWS = 1024  # columns up to which a task may have all of them, for what follows row by row
+LONG_ROW, PAGE = 256, 1024  # elements
+FEW_TILES = 16  # across which an operand is read as often as that, before it is worth laying out (where vectors are long)
 TINY = 1 << 13  # elements of a result that is made in one piece
 PARALLEL_WORK = 1_500_000  # multiplications, about 20 us
 
@@ -51,14 +53,25 @@ def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: in
     largest = min(largest, 14)
     largest = max(largest, m) if low else largest
     candidates = range(min(largest, m), max(min(largest, m) // 2, 0), -1)
-    # Work wasted in the last tile of rows, against the loads that a low tile repeats.
-    rows = largest if tall else min(candidates, key=lambda r: -(-m // r) * r * (1 + 0.6 / r))
+    # Work wasted in the last tile of rows, against the loads that a low tile repeats: of B, a vector for so many products, which come from the second
+    # cache (32x1024 by 256 in AVX-512: tiles of 8 rows take 1.3 times as long as such of 11 or 12).
+    repeated = 1.2 if registers > 16 else 0.6
+    rows = largest if tall else min(candidates, key=lambda r: -(-m // r) * r * (1 + repeated / r))
     width = lanes * vectors
     large = m * n * k > 1 << 18
-    # Rows of B that are hardly longer than a panel lie well as they are.
-    pack_b = not same(b.second, 1) and n > 1 or (large and m > 4 * rows and k * n > 1 << 14 and n > 2 * width)
-    pack_a = large and n > 2 * width and m * k > 1 << 14
-    depth = k if not is_open(given[3]) and k <= DEPTH + DEPTH // 2 else DEPTH
+    turned = not same(b.second, 1) and n > 1
+    if registers > 16:
+        # To lay out A costs 6 to 17 % of a product with few columns, B as much of one with few rows; unless rows of B are so long that
+        # they share sets of the caches (128x1024 by 1024: 2.2 times as long, 128x1024 by 384: 1.4), or each step of K reads another page of A.
+        apart = not same(a.second, 1) and typical(a.second) >= PAGE
+        pack_a = large and n > (2 if apart else FEW_TILES) * width and m * k > 1 << 14
+        pack_b = turned or large and m > (4 if typical(b.first) >= LONG_ROW else FEW_TILES) * rows and n > 2 * width
+    else:
+        # Rows of B that are hardly longer than a panel lie well as they are.
+        pack_a = large and n > 2 * width and m * k > 1 << 14
+        pack_b = turned or large and m > 4 * rows and k * n > 1 << 14 and n > 2 * width
+    most = LONG_DEPTH if registers > 16 and not pack_a else DEPTH
+    depth = most if is_open(given[3]) else k if k <= most + most // 2 else -(-k // (-(-k // most) * lanes)) * lanes
     row_block, column_block = -(-m // rows), -(-n // width)
     panel = depth * vectors * (64 if registers > 16 else 32)
     blocks = -(-column_block // max(1, (SECOND if registers > 16 else SECOND // 4) // panel))
