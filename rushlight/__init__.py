@@ -79,7 +79,7 @@ NAMES = {"Generator": "ops.random", "default_generator": "ops.random",
          "is_autocast_enabled": "amp", "is_autocast_cpu_enabled": "amp", "get_autocast_dtype": "amp", "set_autocast_enabled": "amp",
          "set_float32_matmul_precision": "threads", "get_float32_matmul_precision": "threads",
          "set_num_threads": "threads", "get_num_threads": "threads", "set_num_interop_threads": "threads", "get_num_interop_threads": "threads",
-         "use_deterministic_algorithms": "threads", "are_deterministic_algorithms_enabled": "threads", "cond": "func", "while_loop": "func",
+         "set_flush_denormal": "kernels.flush", "use_deterministic_algorithms": "threads", "are_deterministic_algorithms_enabled": "threads", "cond": "func", "while_loop": "func",
          "lstm": "recurrent", "gru": "recurrent", "rnn_tanh": "recurrent", "rnn_relu": "recurrent", "_pack_padded_sequence": "recurrent", "_pad_packed_sequence": "recurrent",
          "_assert": "export.runtime_checks", "_assert_async": "export.runtime_checks", "_check": "export.runtime_checks", "_check_is_size": "export.runtime_checks", "_check_value": "export.runtime_checks"}
 

@@ -37,7 +37,7 @@ NAMES = {
         quint2x4 quint4x2 quint8 resize_as_sparse_ return_types rnn_relu_cell rnn_tanh_cell row_indices_copy
         saddmm segment_reduce set_anomaly_enabled set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled
         set_autocast_dtype set_autocast_gpu_dtype set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype
-        set_autocast_xla_enabled set_deterministic_debug_mode set_flush_denormal set_warn_always slice_inverse smm solve sparse
+        set_autocast_xla_enabled set_deterministic_debug_mode set_warn_always slice_inverse smm solve sparse
         sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor sparse_csc
         sparse_csc_tensor sparse_csr_tensor split_copy spmm sspaddmm storage sym_constrain_range sym_constrain_range_for_size
         sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum symeig types uint1 uint2 uint3 uint4

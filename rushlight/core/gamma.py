@@ -72,17 +72,29 @@ def digamma64(x):
 
 
 def zeta64(s, q):
-    """Hurwitz's zeta: the first terms, then Euler and Maclaurin's tail."""
+    """Hurwitz's zeta. Left of 0, where only integers s give numbers, by the sum over all integers, which has the period 1."""
     s, q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
-    place = q.copy()
+    whole = q == np.floor(q)
+    left = (q < 0) & ~whole & (s > 1) & (s == np.floor(s)) & np.isfinite(s)
+    result = zeta_right(s, np.where(q > 0, q, 1.0))
+    if np.any(left):
+        s_left, q_left = s[left], q[left]
+        part = q_left - np.floor(q_left)
+        sign = np.where(s_left % 2 == 0, 1.0, -1.0)
+        result[left] = zeta_right(s_left, part) + sign * (zeta_right(s_left, 1 - part) - zeta_right(s_left, 1 - q_left))
+    result = np.where((q <= 0) & ~left, np.where(whole | np.isposinf(s), np.inf, np.nan), result)
+    result = np.where(np.isnan(q), np.nan, result)
+    return np.where(s == 1, np.inf, np.where(s > 1, np.where(np.isposinf(s) & (q > 1), 0.0, result), np.nan))
+
+
+def zeta_right(s, q):
+    """For positive q: the first terms, then Euler and Maclaurin's tail."""
+    place = np.array(q)
     total = np.zeros(q.shape)
-    for step in range(100000):
+    for step in range(9 + 1):
         open_ = (place <= 9) | (step < 9)
-        if not np.any(open_ & (s > 1)):
-            break
         total = np.where(open_, total + np.power(place, -s), total)
         place = np.where(open_, place + 1, place)
-    place = np.where(place > 9, place, np.nan)  # too far left of 0 for term by term
     tail = np.power(place, -s)
     result = total + tail * place / (s - 1) + tail / 2
     factor, power = s, tail / place
@@ -90,10 +102,7 @@ def zeta64(s, q):
         result = result + coefficient * factor * power
         factor = factor * (s + 2 * number + 1) * (s + 2 * number + 2)
         power = power / (place * place)
-    pole = (q <= 0) & (q == np.floor(q))
-    result = np.where(np.isposinf(q), 0.0, result)
-    result = np.where(pole, np.inf, np.where((q < 0) & (s != np.floor(s)), np.nan, result))
-    return np.where(s == 1, np.inf, np.where(s > 1, np.where(np.isposinf(s) & (q > 1), 0.0, result), np.nan))
+    return np.where(np.isposinf(q), 0.0, result)
 
 
 def trigamma64(x):

@@ -189,8 +189,21 @@ class LocalResponseNorm(Module):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
+def around(input: Tensor, first: int, last: int) -> Tensor:
+    """The sum over channels `first` to `last` further on, where there are such."""
+    channels = input.size(1)
+    padded = F.pad(input, (0, 0, 0, 0, -first, last))
+    total = padded[:, :channels]
+    for offset in range(1, last - first + 1):
+        total = total + padded[:, offset:offset + channels]
+    return total
+
+
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm over (N, C, H, W) under its older name and argument defaults.
+    """input / (k + alpha / size * sum of squares over channels around) ** beta, of (N, C, H, W).
+
+    As PyTorch's, which keeps a running sum: `size` says how far it reaches, (size + 1) // 2 - 1 channels to either side; channel 0
+    is never taken off once it is `size // 2` and more behind; and the gradient is that of a window of `size` channels.
 
     >>> import rushlight as torch
     >>> torch.nn.CrossMapLRN2d(2)(torch.ones(1, 2, 1, 1)).flatten()
@@ -205,7 +218,21 @@ class CrossMapLRN2d(Module):
         self.k = k
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        channels, reach = input.size(1), int((self.size - 1) / 2 + 1)
+        squares = input * input
+        given = squares.detach()
+        total = around(given, 1 - reach, reach - 1)
+        if channels > reach:
+            total = total + ops.cat([ops.zeros_like(given[:, :reach]), given[:, :1].expand_as(given[:, reach:])], 1)
+        scale = total * (self.alpha / self.size) + self.k
+        factor = scale ** -self.beta
+        # Whose gradient is not that of the values: the squares enter through a window of their own, with nothing of their value.
+        behind = int(self.size - (self.size - 1) / 2)
+        window = around(squares, behind + 1 - self.size, behind)
+        weight = input.detach() * factor / scale * (-self.alpha * self.beta / self.size)
+        return input * factor + weight * (window - window.detach())
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -4,6 +4,7 @@ from functools import wraps
 from . import adaptive_pooling, ctc, dropout, loss, margin_loss, normalization, pooling
 from .attach import publish
 from .convolution import _conv_transpose, _convolution
+from .dispatch import write_out
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -130,12 +131,14 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     rows = input.reshape(N, group, C // group * HxW)
     average = rows.mean(2)
     factor = (((rows - average.unsqueeze(2)) ** 2).mean(2) + eps).rsqrt()
-    return normalization.group_norm(input, group, weight, bias, eps), average.detach(), factor.detach()
+    return normalization.group_norm(input, group, weight, bias, eps), average, factor
 
 
 @form
-def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None):
     """batch_norm, the means, and the reciprocals of the standard deviations; the latter two empty where not training."""
+    if out is not None:
+        return write_out(out, native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps))
     if not training:
         empty = input.new_zeros(0)
         return normalization.torch_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps), empty, empty

@@ -1,4 +1,5 @@
 """Special functions against mpmath: relative errors in float64 over their domains, and float32 results rounded once."""
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -87,3 +88,13 @@ def test_large_arrays_are_done_in_pieces():
 def test_what_pytorch_lacks_is_refused(call, text):
     with pytest.raises(NotImplementedError, match=text):
         call(torch.tensor([2.0], requires_grad=True))
+
+
+def test_polygamma_far_left_of_zero():
+    """By the period of the sum over all integers: no loop over the distance, which mpmath and PyTorch have."""
+    points = torch.tensor([-123456.25, -3e9 - 0.25, 0.0, -1.0, -1e10, -1e20], dtype=torch.float64)
+    near = [float(mpmath.polygamma(order, mpmath.mpf(-3.5))) for order in (2, 3)]
+    assert np.allclose([torch.polygamma(order, torch.tensor(-3.5, dtype=torch.float64)).item() for order in (2, 3)], near, rtol=1e-12)
+    second, third = torch.polygamma(2, points), torch.polygamma(3, points)
+    assert np.allclose(second[:2].numpy(), 4 * np.pi ** 3, rtol=1e-9) and torch.isinf(second[2:]).all()
+    assert np.allclose(third[:2].numpy(), 16 * np.pi ** 4, rtol=1e-9) and torch.isinf(third[2:]).all()
