@@ -52,6 +52,11 @@ def half_linear(name, bias, input, weight):
     return imported("kernels.eager").half_product(name, bias, input, weight) if large else None
 
 
+def half_cast(name, array, dtype, source):
+    """A large array of a half type in another dtype."""
+    return imported("kernels.eager").half_cast(name, array, dtype, source) if array.size >= generate.NAMES["LARGE"] else None
+
+
 def half_gradients(name, g):
     """Whether the gradients of a product are products of a half type that the processor multiplies itself."""
     return name in dispatch.HALF_PRODUCTS and g.dtype.name == "bfloat16" and g.size >= 1 << 14 and imported("kernels.matmul_half").usable()
@@ -68,7 +73,7 @@ busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda f
                        "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
                        "random numbers": lambda function, use: imported("kernels.draws").make()})
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
-dispatch.HALF_PRODUCTS.update(_mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
+dispatch.HALF_PRODUCTS.update(_cast=half_cast, _mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
     "_dynamo", "_higher_order_ops", "accelerator", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed",

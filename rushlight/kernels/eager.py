@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core import memory
+from ..core.dtypes import BY_NUMPY
 from ..core.outline import outline
 from ..core.parallel import Threads
 from ..ops import generate, record
@@ -47,14 +48,18 @@ ALONG = {"_gather": ("gather", False, 1, 2, None, None), "gather": ("gather", Fa
          "index_select_backward": ("add", True, 2, 3, 0, 1)}
 WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
 LINEAR = ("_linear_rows", "_linear_batch")  # likewise, of half types
+CASTS = ("float16", "bfloat16", "float32", "float64")
 _kernels: dict[tuple, Any] = {}
 _lock = threading.Lock()
 
 
 class Kernel:
-    """Native code over blocks or rows; `unit` is how many elements one item has. A `streamed` result is written past the caches."""
+    """Native code over blocks or rows; `unit` is how many elements one item has. A `streamed` result is written past the caches.
 
-    def __init__(self, name: str, arguments: tuple, dtype: str, width: int | None, streamed: bool):
+    The result has the operands' dtype, or the one that it `gives`.
+    """
+
+    def __init__(self, name: str, arguments: tuple, dtype: str, width: int | None, streamed: bool, gives: str | None = None):
         rule = RULES.get(name) or (gradient_rule(name) if "." in name else composite_rule(name))
         make = Maker()
         operands, count = [], 0
@@ -73,7 +78,7 @@ class Kernel:
                 operands.append(argument)
         result = rule(make, *operands)
         planner = fuse.plan([result])
-        if len(planner.groups) != 1 or not isinstance(planner.groups[0], fuse.Group) or result.dtype != dtype:
+        if len(planner.groups) != 1 or not isinstance(planner.groups[0], fuse.Group) or result.dtype != (gives or dtype):
             raise Unsupported("more than one loop nest")
         kernel = fuse.build(planner, 0, {result: "out"})._replace(streamed=("out",) if streamed else ())
         module = Module()
@@ -237,9 +242,31 @@ def gradient(op: Any, tensor: str, *values: Any) -> Any:
     return op.raw_rule[tensor](*values)
 
 
+def attempt_cast(array: np.ndarray, dtype: Any, source: Any) -> np.ndarray | None:
+    """The array in another floating dtype: NumPy converts to and from the half ones one by one."""
+    if source.name not in CASTS or dtype.name not in CASTS or not array.flags.c_contiguous or outline.enough:
+        return None
+    arguments = ("array", dtype, source)
+    found = kernel(("_cast", arguments, source.name, None, array.size * dtype.itemsize >= program.STREAMED, dtype.name))
+    if found is None:
+        return None
+    out = memory.empty(array.shape, dtype.numpy)
+    fill(found, "_cast", list(arguments), [array], out)
+    return out
+
+
+def half_cast(name: str, array: np.ndarray, dtype: Any, source: Any) -> np.ndarray | None:
+    """The same, where a half type comes in."""
+    return attempt_cast(array, dtype, source)
+
+
 def attempt(name: str, args: tuple) -> np.ndarray | None:
     first = args[0]
     dtype = first.dtype
+    if name == "_cast":
+        return attempt_cast(*args)
+    if name == "cast_back":
+        return attempt_cast(first, args[1], BY_NUMPY[dtype])
     if dtype.kind != "f" or dtype.itemsize < 4:
         return None
     if name in WHOLE:
@@ -394,7 +421,7 @@ def asking(name: str) -> Callable:
     return wrap
 
 
-BACKWARD = ("conv_input", "conv_weight", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum",
+BACKWARD = ("cast_back", "conv_input", "conv_weight", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum",
             "gather", "gather_backward", "index_select_backward", "scatter_value", "sinh", "cosh",
             *(name for name in POINTS if name.endswith("_backward")))
 

@@ -176,7 +176,7 @@ def plain(array, dtype):
     return tensor
 
 
-# By op: (name, arrays of a half type) -> their product, rounded once, or None where they are to be widened (rushlight/__init__.py).
+# By op: (name, arrays of a half type) -> their product or cast, rounded once, or None where they are to be widened (rushlight/__init__.py).
 HALF_PRODUCTS = {}
 
 
@@ -526,7 +526,7 @@ def inplace(function, tensor, args, kwargs):
 def is_single(function, kwargs):
     """Whether all that a function computes is one op of its first tensor, whose result may replace that at once."""
     op = getattr(function, "op_record", None)
-    return op is not None and (op.kind == "op" or op.name in ("add", "sub", "div", "lerp") and not kwargs)
+    return op is not None and (op.kind == "op" or op.name in ("add", "sub", "div", "lerp") and not kwargs or op.name == "clamp")
 
 
 def saves(node, tensor):

@@ -26,12 +26,12 @@ ELEMENTWISE = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt reciprocal relu abs neg erf erfc erfinv _gelu _silu _add _sub mul _div "
     "maximum minimum clamp_min clamp_max sinh cosh asin acos atan asinh acosh atanh sgn sign lgamma digamma _polygamma frac ceil floor trunc "
     "deg2rad rad2deg logaddexp logaddexp2 atan2 hypot copysign _nextafter remainder fmod _floor_quotient floor_divide trunc_divide _lerp "
-    "_elu _celu _leaky_relu _softplus _mish _hardswish _hardsigmoid _hardtanh hardshrink softshrink threshold _prelu logsigmoid logit _nan_to_num "
+    "_elu _celu _leaky_relu _softplus _mish _hardswish _hardsigmoid _hardtanh _clamp_numbers hardshrink softshrink threshold _prelu logsigmoid logit _nan_to_num "
     "i0 special_entr special_erfcx special_ndtr special_ndtri special_log_ndtr special_i0e special_i1 special_i1e special_bessel_j0 special_bessel_j1 "
     "special_bessel_y0 special_bessel_y1 special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 "
     "special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1".split())
 CANDIDATES = ELEMENTWISE | frozenset("_softmax _log_softmax _layer_norm _cumsum _cumprod reversed_cumsum _convolution _conv_transpose _gather scatter_src "
-                                     "scatter_value _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
+                                     "scatter_value _cast _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
 NAMES["SMALL"] = 1 << 12  # elements; below it a tensor may keep its shape in `_shape`
 modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
 SCALARS = "(kind is float or kind is int)"

@@ -166,7 +166,7 @@ def test_activations_and_their_gradients(name):
 
 
 ARGUMENTS = {"_polygamma": (1,), "_elu": (1.5, 1.0, 1.0), "_celu": (1.3, 1.0, 1 / 1.3), "_leaky_relu": (0.2,), "_softplus": (1.0, 20.0), "_hardtanh": (-0.5, 2.0),
-             "hardshrink": (0.3,), "softshrink": (0.3,), "threshold": (0.1, 2.0), "logit": (None,), "_nan_to_num": (1.0, 2.0, -3.0), "_gelu": ("none",)}
+             "hardshrink": (0.3,), "softshrink": (0.3,), "threshold": (0.1, 2.0), "logit": (None,), "_clamp_numbers": (-0.5, 1.5), "_nan_to_num": (1.0, 2.0, -3.0), "_gelu": ("none",)}
 CORNERS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 1e-40, 3e38, -3e38, 1e-45, 7.0, 4.0]
 
 
@@ -344,3 +344,29 @@ def test_sums_of_rows_with_nan_and_infinity():
     found = wrap(values).sum(1)._array
     assert np.isnan(found[[0, 2]]).all() and found[1] == np.inf and (found[3:] == 500).all()
     assert np.isnan(float(wrap(values).sum())) and float(wrap(np.full((512, 512), 1e30, np.float32)).norm()) == np.inf
+
+
+@pytest.mark.parametrize("target", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
+def test_casts_of_large_arrays_are_numpys(source, target):
+    with np.errstate(over="ignore"):
+        values = (RNG.normal(size=(301, 503)) * np.exp(RNG.normal(size=(301, 503)) * 20)).astype(np.float32)
+        values[0, :8] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 65519.9, 65520.0, 1e-7]
+        x = wrap(values).to(getattr(torch, source))
+        got, want = x.to(getattr(torch, target)), x._array.astype(getattr(torch, target).numpy)
+    assert got._array.dtype == want.dtype
+    np.testing.assert_array_equal(got._array.astype(np.float64), want.astype(np.float64))
+    leaf = wrap(values).to(getattr(torch, source)).requires_grad_()
+    leaf.to(getattr(torch, target)).backward(torch.full(leaf.shape, 1.5, dtype=getattr(torch, target)))
+    assert leaf.grad.dtype is leaf.dtype and bool((leaf.grad == 1.5).all())
+
+
+@pytest.mark.parametrize("bounds", [{"args": (-1, 1)}, {"min": 0.5}, {"max": 0}, {"min": -1, "max": 0.25}, {"args": ("row", "column")}, {"max": "whole"}])
+def test_clamp_in_place(bounds):
+    made = {"row": torch.zeros(503), "column": torch.ones(301, 1), "whole": torch.rand(301, 503)}
+    args, kwargs = [made.get(b, b) for b in bounds.get("args", ())], {name: made.get(b, b) for name, b in bounds.items() if name != "args"}
+    x = wrap(RNG.normal(size=(301, 503)).astype(np.float32))
+    x[0, 0] = float("nan")
+    want, array = x.clamp(*args, **kwargs), x._array
+    assert x.clamp_(*args, **kwargs) is x and x._array is array
+    np.testing.assert_array_equal(x.numpy(), want.numpy())
