@@ -185,13 +185,22 @@ def attempt_along(name: str, args: tuple) -> np.ndarray | None:
 
 
 def attempt_fold(name: str, array: np.ndarray, *args: Any) -> Any:
-    """Sums and norms over the last dims of an array in C's order."""
+    """Sums, products and norms over the dims that lie last in memory, of an array that fills it."""
     ndim, all_of = array.ndim, name.endswith("_all")
-    dims = tuple(range(ndim)) if all_of else tuple(sorted(dim % ndim for dim in args[-2]))
-    if not array.flags.c_contiguous or not dims or dims != tuple(range(ndim - len(dims), ndim)) or name == "_vector_norm" and args[0] != 2:
+    given = args[0] if name == "_prod_dim" else None if all_of else args[-2]
+    dims = list(range(ndim)) if all_of else [dim % ndim for dim in ((given,) if isinstance(given, int) else given)]
+    shape = tuple([1 if dim in dims else n for dim, n in enumerate(array.shape)])
+    if not array.flags.c_contiguous:
+        order = memory_order(array)
+        left = [dim for dim in order or () if dim not in dims]
+        if order is None or left != sorted(left):  # the results would be in another order
+            return None
+        dims, array = [order.index(dim) for dim in dims], array.transpose(order)
+    if not dims or sorted(dims) != list(range(ndim - len(dims), ndim)) or name == "_vector_norm" and args[0] != 2:
         return None
     kept = array.shape[:ndim - len(dims)]
-    shape = kept + (1,) * len(dims) if not all_of and args[-1] else kept
+    if all_of or not args[-1]:
+        shape = kept
     if outline.enough:
         if not kept:
             return None  # one number is often asked for

@@ -31,7 +31,7 @@ ELEMENTWISE = frozenset(
     "special_bessel_y0 special_bessel_y1 special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 "
     "special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1".split())
 CANDIDATES = ELEMENTWISE | frozenset("_softmax _log_softmax _layer_norm _cumsum _cumprod reversed_cumsum _convolution _conv_transpose _gather scatter_src "
-                                     "scatter_value _cast _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
+                                     "scatter_value _cast _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _prod_all _prod_dim _vector_norm".split())
 NAMES["SMALL"] = 1 << 12  # elements; below it a tensor may keep its shape in `_shape`
 modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
 SCALARS = "(kind is float or kind is int)"

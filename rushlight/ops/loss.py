@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from ..core import dtypes, modes
+from ..core import dtypes, memory, modes
 from ..core.promotion import promote_types
 from ..core.size import broadcast_shapes
 from .comparison import where
@@ -146,8 +146,25 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 def smooth_l1_kernel(input, target, beta, reduction):
     floats_needed(input, "smooth_l1_cpu")
-    size = np.abs(input - target, out=...)
+    size = distances(input, target)
+    if beta == 1:
+        return reduce_array(bounded_square(size, 1), reduction)
     return reduce_array(np.where(size < beta, 0.5 * size * size / beta, size - 0.5 * beta), reduction)
+
+
+def distances(input, target):
+    """|input - target|, of arrays of one shape; in memory that is used again, for new memory takes longer than the numbers."""
+    size = np.subtract(input, target, out=memory.empty(input.shape, input.dtype))
+    return np.abs(size, out=size)
+
+
+def bounded_square(size, bound):
+    """0.5 * size ** 2 up to the bound, from there on bound * (size - 0.5 * bound); written over `size`."""
+    near = np.minimum(size, bound, out=memory.empty(size.shape, size.dtype))
+    half = np.multiply(near, 0.5, out=memory.empty(size.shape, size.dtype))
+    size -= half
+    size *= near
+    return size
 
 
 @composite("")
@@ -194,8 +211,8 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
                      target=lambda g, input, target, delta, reduction: huber_backward(g, target, input, delta, reduction)))
 def _huber_loss(input, target, delta, reduction):
     floats_needed(input, "huber_cpu")
-    size = np.abs(input - target, out=...)
-    return reduce_array(np.where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta)), reduction)
+    size = distances(input, target)
+    return reduce_array(bounded_square(size, delta), reduction)
 
 
 @composite("")

@@ -338,6 +338,30 @@ def test_sums_and_norms_of_rows(shape, dims, dtype):
     np.testing.assert_allclose(float(x.norm()), float(np.sqrt(np.square(exact).sum())), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_sums_norms_and_products_in_any_order_of_memory(order, dtype):
+    x = wrap(RNG.uniform(0.9, 1.1, (43, 64, 81)).astype(dtype)).permute(*order)
+    x[3, 2, 1] = -1
+    exact, loose = x._array.astype(np.float64), {"rtol": 2e-5 if dtype is np.float32 else 1e-12}
+    for dim in (0, 1, 2):
+        for keepdim in (False, True):
+            named = {"axis": dim, "keepdims": keepdim}
+            np.testing.assert_allclose(x.sum(dim, keepdim)._array, exact.sum(**named), **loose)
+            np.testing.assert_allclose(x.prod(dim, keepdim)._array, exact.prod(**named), **loose)
+            np.testing.assert_allclose(x.norm(dim=dim, keepdim=keepdim)._array, np.sqrt(np.square(exact).sum(**named)), **loose)
+    for dims in ((0, 1), (1, 2), (0, 2), (0, 1, 2)):
+        np.testing.assert_allclose(x.mean(dims, True)._array, exact.mean(dims, keepdims=True), **loose)
+    np.testing.assert_allclose([float(x.sum()), float(x.norm())], [exact.sum(), np.sqrt(np.square(exact).sum())], **loose)
+    ones = x.sign()
+    assert float(ones.prod()) == -1 and float(ones.abs().prod()) == 1
+
+
+def test_products_beyond_the_range_of_float32_half_way():
+    rows = np.tile(np.array([1e30, 1e-30], np.float32).repeat(256), (300, 1))
+    assert np.allclose(wrap(rows).prod(1)._array, 1) and np.isnan(wrap(np.where(rows == rows[0, 0], np.nan, rows).astype(np.float32)).prod(1)._array).all()
+
+
 def test_sums_of_rows_with_nan_and_infinity():
     values = np.ones((300, 500), np.float32)
     values[0, 3], values[1, 499], values[2, 0], values[2, 1] = np.nan, np.inf, np.inf, -np.inf
