@@ -23,7 +23,7 @@ from .sizes import grain, is_open, possibly, same, typical
 UNROLL = 2  # steps of K in the loop of a tile: the loop counts on the units that multiply too
 SECOND = 1 << 20  # bytes of B's panels that stay in the second cache, a quarter of that where vectors are short
 MOST_PARTS = 16  # that a product is shared out in
-DEPTH, LONG_DEPTH = 256, 512  # of K that one pass of the microkernel goes over; where vectors are long and A stays as it lies, 8 % faster by long ones
+DEPTH, LONG_DEPTH = 256, 512  # of K that one pass of the microkernel goes over; where vectors are long and A's rows are read as they lie, 8 % faster by long ones
 SKINNY = 8  # rows of A up to which a tile is as wide as the registers allow
 WIDEST = 16  # vectors of such a tile
 AHEAD = 16  # rows of B that are asked for before they are used
@@ -70,7 +70,7 @@ def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: in
         # Rows of B that are hardly longer than a panel lie well as they are.
         pack_a = large and n > 2 * width and m * k > 1 << 14
         pack_b = turned or large and m > 4 * rows and k * n > 1 << 14 and n > 2 * width
-    most = LONG_DEPTH if registers > 16 and not pack_a else DEPTH
+    most = LONG_DEPTH if registers > 16 and not pack_a and same(a.second, 1) else DEPTH
     depth = most if is_open(given[3]) else k if k <= most + most // 2 else -(-k // (-(-k // most) * lanes)) * lanes
     row_block, column_block = -(-m // rows), -(-n // width)
     panel = depth * vectors * (64 if registers > 16 else 32)
@@ -160,6 +160,8 @@ class Product(Packing):
             now = k + step if step else k
             row_base, column_base = f.address(b, now * b_step, self.element), f.address(a, now * a_step, self.element)
             columns_of_b = []
+            if not shape.pack_a and not same(a_step, 1):  # each step reads another line, and the processor does not foresee which
+                self.prefetch(f, column_base, f.i64(AHEAD) * a_step if isinstance(a_step, Value) else f.i64(AHEAD * a_step))
             for j in range(vectors):
                 if asks:
                     self.prefetch(f, b, (now + AHEAD) * b_step + j * shape.lanes)
