@@ -68,7 +68,7 @@ class Arrays:
 
     def load(self, source: Source, raw: np.ndarray) -> Any:
         dtype = dtypes.BY_NUMPY.get(raw.dtype)
-        if type(raw) is not np.ndarray or dtype is None or not raw.flags.writeable or not raw.flags.aligned or any(
+        if not self.tracer.policy.traces_numpy or type(raw) is not np.ndarray or dtype is None or not raw.flags.writeable or not raw.flags.aligned or any(
                 step < 0 or step % raw.itemsize for step in raw.strides):
             return self.tracer.load_object(source, raw)
         self.tracer.guards.add("array", source, "type({v}) is {0} and {v}.dtype == {1} and {v}.flags.writeable and {v}.flags.aligned", np.ndarray, raw.dtype,
@@ -78,7 +78,7 @@ class Arrays:
 
     def of_tensor(self, value: Traced) -> TracedArray:
         """`Tensor.numpy()`: the same memory."""
-        if value.stand_in._requires_grad or value.stand_in._dtype.numpy not in dtypes.BY_NUMPY or value.stand_in.is_conj() or value.stand_in.is_neg():
+        if not self.tracer.policy.traces_numpy or value.stand_in._requires_grad or value.stand_in._dtype.numpy not in dtypes.BY_NUMPY or value.stand_in.is_conj() or value.stand_in.is_neg():
             raise Break("Unsupported Tensor.numpy() call", "NumPy has no such array, or the tensor has a history")
         return TracedArray(self.tracer.call_op(Tensor.detach, (value,), {}), False)
 
@@ -520,7 +520,7 @@ def handled(function: Any, method: Callable) -> Callable:
 
     def call(self: Any, args: tuple, kwargs: dict) -> Any:
         known = args, kwargs = tuple(map(self.value, args)), {key: self.value(item) for key, item in kwargs.items()}
-        if always or any(type(one) is TracedArray for arg in (*args, *kwargs.values())
+        if always and self.policy.traces_numpy or any(type(one) is TracedArray for arg in (*args, *kwargs.values())
                          for one in (map(self.value, arg) if type(arg) in (list, tuple) else (arg,))):
             return method(self.arrays, function, *known)
         found = self.number_of_numpy(function, args, kwargs)

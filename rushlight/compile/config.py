@@ -34,10 +34,14 @@ class Patch:
 
     def __enter__(self) -> None:
         self.before = {name: getattr(self.settings, name) for name in self.changes}
-        self.settings.__dict__.update(self.changes)
+        self.set(self.changes)
 
     def __exit__(self, *exc: object) -> None:
-        self.settings.__dict__.update(self.before)
+        self.set(self.before)
+
+    def set(self, values: dict) -> None:
+        for name, value in values.items():  # some are other names of others
+            setattr(self.settings, name, value)
 
     def __call__(self, function: Any) -> Any:
 
@@ -49,7 +53,15 @@ class Patch:
 
 
 class Config(Settings):
-    """`cache_size_limit` is the old name of `recompile_limit`."""
+    """`cache_size_limit` is the old name of `recompile_limit`, and `accumulated_cache_size_limit` of `accumulated_recompile_limit`."""
+
+    @property
+    def accumulated_cache_size_limit(self) -> int:
+        return self.accumulated_recompile_limit
+
+    @accumulated_cache_size_limit.setter
+    def accumulated_cache_size_limit(self, value: int) -> None:
+        self.accumulated_recompile_limit = value
 
     @property
     def cache_size_limit(self) -> int:
@@ -65,7 +77,7 @@ config = Config(
     assume_static_by_default=True, automatic_dynamic_shapes=True, specialize_int=False, specialize_float=False,
     capture_scalar_outputs=False, capture_dynamic_output_shape_ops=False, guard_nn_modules=True, suppress_errors=False,
     force_parameter_static_shapes=True, allow_unspec_int_on_nn_module=False, trace_autograd_ops=False, use_duck_shape=True,
-    nested_graph_breaks=True, verbose=False, disable=False, inline_inbuilt_nn_modules=True,
+    nested_graph_breaks=True, trace_numpy=True, optimize_ddp=True, compiled_autograd=False, verbose=False, disable=False, inline_inbuilt_nn_modules=True,
     # PyTorch runs a frame natively when a break falls into one of its loops or `try` blocks. Here such a frame is captured in
     # pieces once it has been called some times (None), at once (True), or never (False).
     break_in_loops=None,

@@ -86,6 +86,7 @@ class Policy:
         self.marked: dict = {}
         # By loop: how it is rolled into one node, which only our own programs know, see `capture/rolling.py`.
         self.ways: dict | None = owner.points.ways if any(owner.backend is one for one in PLACED) else None
+        self.traces_numpy = config.trace_numpy
         self.forks = self.ways is not None and not owner.fullgraph  # with it PyTorch refuses tests on tensors
 
     # -- what is dynamic ---------------------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ class ExportPolicy:
     varying: dict = {}
     ways = None  # loops are not rolled: no archive holds such a node
     forks = False  # as PyTorch's, which asks for `torch.cond`
+    traces_numpy = False  # an archive holds tensors
     marks: dict = {}
 
     def __init__(self, sizes: Sizes, leaves: list):

@@ -269,3 +269,14 @@ def test_wrap_numpy_is_part_of_the_graph():
     dot = torch.compiler.wrap_numpy(lambda a, b: np.sum(a * b))
     made = torch.compile(lambda x: dot(x, x) + 1, backend="eager", fullgraph=True)
     same(made(torch.ones(3)), torch.tensor(4.0))
+
+
+def test_arrays_are_left_alone_where_the_settings_say_so():
+    def f(a, x):
+        b = np.zeros(2) + a
+        return np.sin(b) + x.numpy(), torch.from_numpy(b) * 2
+
+    with torch._dynamo.config.patch(trace_numpy=False):
+        report = torch._dynamo.explain(f)(np.ones(2), torch.ones(2))
+    assert {reason.kind for reason in report.break_reasons} >= {"NumPy call"}
+    same(torch.compile(f, backend="eager", fullgraph=True)(np.ones(2), torch.ones(2)), f(np.ones(2), torch.ones(2)))

@@ -2,6 +2,7 @@
 import pytest
 
 import rushlight as torch
+from rushlight.compile.config import config
 
 
 @pytest.mark.parametrize("options, text", [
@@ -20,3 +21,9 @@ def test_known_options_are_taken():
     for options in ({}, {"max-autotune": True}, {"triton.cudagraphs": True, "epilogue_fusion": False}):
         compiled = torch.compile(lambda x: x + 1, options=options)
         assert compiled(torch.ones(1)).item() == 2
+
+
+def test_old_names_of_settings_can_be_patched():
+    with config.patch(cache_size_limit=2, accumulated_cache_size_limit=3):
+        assert (config.recompile_limit, config.accumulated_recompile_limit) == (2, 3)
+    assert (config.cache_size_limit, config.accumulated_cache_size_limit) == (8, 256)
