@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.parallel import Threads
-from . import llvm
+from . import later, llvm
 
 # The pool's words (64-bit), a cache line apart where threads meet.
 LOCK, OPEN, NEXT, ACTIVE, SLEEPING = 0, 8, 16, 24, 32
@@ -228,22 +228,27 @@ class Pool:
         # Workers, and programs that other threads run, use it and its code until the process ends, when no module is left to keep it.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self.parallel: Callable = serial
+        self.libraries: list[llvm.Library] = []  # all that ever gave out jobs
         if threads > 1:
             self.start()
 
     def start(self) -> None:
         """Make the workers, which are daemon threads that do not come back to Python until the pool is closed."""
-        self.library = llvm.link(pool_ir(), ("worker", "wake", "parallel"))
-        self.memory[PARALLEL] = self.library.address("parallel")
+        self.library = later.link(pool_ir(), ("worker", "wake", "parallel"), self.change_over)
         libc = ctypes.CDLL(None)
         libc.sem_init(ctypes.c_void_p(self.address + 8 * SEMAPHORE), 0, 0)
-        self.parallel = self.library.function("parallel", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
-                                              ctypes.c_int64)
+        self.change_over(self.library)
         self._wake = self.library.function("wake", None, ctypes.c_void_p, ctypes.c_int64)
         loop = self.library.function("worker", None, ctypes.c_void_p)
         self.memory[WORKERS] = self.threads - 1
         for i in range(self.threads - 1):
             threading.Thread(target=loop, args=(self.address,), name=f"rushlight-{i}", daemon=True).start()
+
+    def change_over(self, library: llvm.Library) -> None:
+        """Jobs are given out by this code from now on; the workers stay in that which they began in, and those who are giving one out in theirs."""
+        self.libraries = [*self.libraries, library]
+        self.memory[PARALLEL] = library.address("parallel")
+        self.parallel = library.function("parallel", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
     def close(self) -> None:
         """Let the workers end."""

@@ -40,6 +40,23 @@ for turn in range(8):
 print("done")
 """
 
+SHARED = """
+import sys, time
+import numpy, rushlight as torch
+from rushlight.kernels import later, pool
+later.PATIENCE = float(sys.argv[1])
+torch.set_num_threads(2)
+f = torch.compile(lambda x: (x.sin() * x).sum(-1))
+x = torch.arange(1 << 20).reshape(1024, 1024) / 1e6
+first, end = f(x), time.monotonic() + 60
+while later._thread is not None:
+    assert time.monotonic() < end
+    assert torch.equal(f(x), first)
+assert all(torch.equal(f(x), first) for _ in range(20))
+assert numpy.allclose(first.numpy(), (numpy.sin(x.numpy()) * x.numpy()).sum(-1), rtol=1e-5)
+print(len(pool.pool().libraries))
+"""
+
 
 def fresh(program, patience, folder):
     environment = {name: value for name, value in os.environ.items() if name != "RUSHLIGHT_CACHE"} | {"RUSHLIGHT_CACHE_DIR": str(folder)}
@@ -51,6 +68,11 @@ def fresh(program, patience, folder):
 def test_the_next_process_has_the_good_code(tmp_path):
     assert fresh(WAITED, 0.01, tmp_path / "kept") == "2 None"
     assert fresh(WAITED, 0.01, tmp_path / "kept") == "1 None"
+
+
+def test_jobs_are_given_out_by_better_code_while_they_run(tmp_path):
+    assert fresh(SHARED, 0.02, tmp_path / "kept") == "2"
+    assert fresh(SHARED, 0.02, tmp_path / "kept") == "1"
 
 
 @pytest.mark.parametrize("patience", [0, 0.02, 60])
