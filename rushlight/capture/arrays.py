@@ -198,6 +198,9 @@ class Arrays:
         if name not in TAKE_NUMBERS:
             operands = [one if type(one) is Traced else self.op("full", (), one, dtype=dtypes.BY_NUMPY[loop[0]]) for one in operands]
         found = self.op(name, *operands)
+        if name == "remainder":  # NumPy's zero has the sign of the divisor, PyTorch's that of the dividend
+            divisor = operands[1] if type(operands[1]) is Traced else self.op("full", (), operands[1], dtype=dtypes.BY_NUMPY[loop[0]])
+            found = self.op("where", self.op("eq", found, 0), self.op("copysign", found, divisor), found)
         return self.made(found, dtype, not found.stand_in._array.ndim)
 
     def reduction(self, function: Any, args: tuple, kwargs: dict) -> Any:

@@ -15,6 +15,8 @@ def same(got, want):
         assert got.dtype == want.dtype and got.shape == want.shape, (got.dtype, want.dtype, got.shape, want.shape)
         if want.dtype.kind in "fc":
             np.testing.assert_allclose(got, want, rtol=2e-3 if want.dtype == np.float16 else 1e-5 if want.dtype == np.float32 else 1e-12)
+            if want.dtype.kind == "f":
+                np.testing.assert_array_equal(np.signbit(got) & ~np.isnan(got), np.signbit(want) & ~np.isnan(want))  # zeros too
         else:
             np.testing.assert_array_equal(got, want)
     elif isinstance(want, torch.Tensor):

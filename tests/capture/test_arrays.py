@@ -16,7 +16,7 @@ GIVEN = {
 CAPTURED = """
 np.sin(a) * 2 + np.cos(b) | np.exp(f) | np.sqrt(p) | np.log1p(p) - np.log(p) | np.exp(i) | np.sin(s) | np.sqrt(u) | np.tanh(h) + 0.1 | h * 0.1 | f * 0.1 | f + a
 f * np.float64(2) | f * np.float32(2) | i + 2.5 | i / 2 | i * True | u + 3 | u + i | s * i | m + m | m & (a > 0) | m | (b < 0) | ~m | ~i | -a | -i | +f | abs(a) | abs(i)
-a // 0.5 | a % 0.7 | np.fmod(a, 0.7) | p ** 2 | p ** 0.5 | i ** 2 | s ** 2 | a ** 3 | a - v | a * v | v @ a.T | a @ b.T | np.matmul(i, i.T) | np.dot(v, v) | np.dot(a, v) | np.inner(v, v)
+a // 0.5 | a % 0.7 | np.floor(a) % 1 | np.floor(a) % -1.0 | -a % a | np.fmod(a, 0.7) | p ** 2 | p ** 0.5 | i ** 2 | s ** 2 | a ** 3 | a - v | a * v | v @ a.T | a @ b.T | np.matmul(i, i.T) | np.dot(v, v) | np.dot(a, v) | np.inner(v, v)
 np.outer(v, v) | np.maximum(a, b) | np.minimum(a, 0.3) | np.maximum(i, 2) | np.fmax(a, b) | np.hypot(a, b) | np.arctan2(a, b) | np.copysign(a, -1.0) | np.logaddexp(a, b) | np.isnan(a)
 np.isfinite(a / 1.0) | a > b | a >= 0.5 | i == 3 | i != j | u < 5 | np.logical_and(a > 0, m) | np.logical_not(i) | np.square(i) | np.positive(a) | np.floor(a) | np.ceil(f) | np.trunc(a)
 np.rint(a) | np.sign(c) if False else a | np.deg2rad(a) | np.conjugate(c) | c * 2 | c + a | np.absolute(c) | np.reciprocal(a) | np.fabs(a) | np.invert(m) | np.bitwise_xor(i, 3)
