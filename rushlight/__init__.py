@@ -37,6 +37,12 @@ def on_all_cores(op, *args):
     return generate.NAMES["on_all_cores"](op, *args)
 
 
+def fused_on_all_cores(*args):
+    """The same of an op in place with a number besides its tensors."""
+    imported("kernels.eager").install()
+    return generate.NAMES["fused_on_all_cores"](*args)
+
+
 HALF_LARGE = 1 << 21  # multiplications of half types from which a program pays
 
 
@@ -72,7 +78,7 @@ graph_node.HALF_GRADIENTS.append(half_gradients)
 busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.repeated").product(function, use),
                        "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
                        "random numbers": lambda function, use: imported("kernels.draws").make()})
-generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores)
+generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores, fused_on_all_cores=fused_on_all_cores)
 dispatch.HALF_PRODUCTS.update(_cast=half_cast, _mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (

@@ -20,6 +20,7 @@ from ..core.dtypes import BY_NUMPY
 from ..core.outline import outline
 from ..core.parallel import Threads
 from ..ops import generate, record
+from ..tensor import PLAIN
 from . import along, fuse, llvm, matmul_half, pool, program, runtime, structs
 from .arrays import Source, contiguous
 from .emit import BLOCK, emit
@@ -60,7 +61,7 @@ class Kernel:
     """
 
     def __init__(self, name: str, arguments: tuple, dtype: str, width: int | None, streamed: bool, gives: str | None = None):
-        rule = RULES.get(name) or (gradient_rule(name) if "." in name else composite_rule(name))
+        rule = RULES.get(name) or SCALED.get(name) or (gradient_rule(name) if "." in name else composite_rule(name))
         make = Maker()
         operands, count = [], 0
         for argument in arguments:
@@ -411,6 +412,34 @@ def flattened(name: str, arguments: list) -> list:
 
 
 ORIGINAL: dict[str, Any] = {}  # backward kernels on ndarrays, as ops/ made them
+# Composites whose in-place forms are one kernel: its name, how many tensors it takes, the keyword of its number, what NumPy has for it.
+FUSED: dict[str, tuple[str, int, str, Callable]] = {
+    "add": ("add scaled", 2, "alpha", lambda input, other, alpha: input + other * alpha),
+    "sub": ("sub scaled", 2, "alpha", lambda input, other, alpha: input - other * alpha),
+    "addcmul": ("addcmul scaled", 3, "value", lambda input, one, two, value: input + one * two * value),
+    "addcdiv": ("addcdiv scaled", 3, "value", lambda input, one, two, value: input + one / two * value)}
+ORIGINAL.update({name: numpys for name, _, _, numpys in FUSED.values()})
+
+
+def scaled_rule(composite: str, keyword: str) -> Callable:
+    """The composite's rule, with its number as the last argument."""
+    return lambda make, *operands: RULES[composite](make, *operands[:-1], **{keyword: operands[-1]})
+
+
+SCALED = {name: scaled_rule(composite, keyword) for composite, (name, _, keyword, _) in FUSED.items()}
+
+
+def fused(function: Callable, tensors: tuple, named: dict) -> np.ndarray | None:
+    """What a composite of `FUSED` gives for large tensors of one dtype, with a number; its place is `memory.destination`."""
+    composite = getattr(getattr(function, "op_record", None), "name", "")
+    if composite not in FUSED:
+        return None
+    name, count, keyword, _ = FUSED[composite]
+    number = named.get(keyword, 1)
+    if named.keys() - {keyword} or len(tensors) != count or type(number) not in (int, float) or any(type(t) not in PLAIN for t in tensors):
+        return None
+    arrays = [t._array for t in tensors]
+    return attempt(name, (*arrays, np.array(number, arrays[0].dtype)))
 
 
 def asking(name: str) -> Callable:
@@ -437,7 +466,7 @@ BACKWARD = ("cast_back", "conv_input", "conv_weight", "softmax_backward", "log_s
 
 def install() -> None:
     """From now on the generated eager functions send large arrays here."""
-    generate.NAMES["on_all_cores"], generate.NAMES["gradient_on_all_cores"] = run, gradient
+    generate.NAMES.update(on_all_cores=run, gradient_on_all_cores=gradient, fused_on_all_cores=fused)
     generate.NAMES["LARGE"] = LARGE
     loaded = dict(record.REGISTRY.present())
     for name in BACKWARD:

@@ -498,12 +498,16 @@ def inplace(function, tensor, args, kwargs):
             if isinstance(other, Tensor) and (other._meta is not None or tensor._meta is not None):  # a view of something
                 check_overlap(tensor._array, other._array)
     if not recording:
-        single = tensor._array.size >= NAMES["LARGE"] and is_single(function, kwargs)
-        destination.array = tensor._array if single else None
+        large, done = tensor._array.size >= NAMES["LARGE"], None
+        destination.array = tensor._array if large else None
         recorded = modes.grad_enabled()
         modes.switch_grad(False)
         try:
-            result = function(tensor, *args, **kwargs)
+            if large and not modes.flags["special"]:
+                done = NAMES["fused_on_all_cores"](function, (tensor, *args), kwargs)
+            if done is None:
+                destination.array = tensor._array if large and is_single(function, kwargs) else None
+            result = function(tensor, *args, **kwargs) if done is None else plain(done, tensor._dtype)
         finally:
             destination.array = None
             modes.switch_grad(recorded)

@@ -394,3 +394,38 @@ def test_clamp_in_place(bounds):
     want, array = x.clamp(*args, **kwargs), x._array
     assert x.clamp_(*args, **kwargs) is x and x._array is array
     np.testing.assert_array_equal(x.numpy(), want.numpy())
+
+
+SCALED = {"add_": (1, {"alpha": 0.3}), "sub_": (1, {"alpha": -2}), "addcmul_": (2, {"value": 0.7}), "addcdiv_": (2, {"value": -1.5}), "addcmul_ without": (2, {})}
+
+
+@pytest.mark.parametrize("layout", ["plain", "turned", "itself", "row", "double", "part"])
+@pytest.mark.parametrize("name", SCALED)
+def test_in_place_ops_with_a_number(name, layout):
+    count, named = SCALED[name]
+    method = name.split()[0]
+    x, *others = (wrap(RNG.uniform(0.5, 2, (401, 403)).astype(np.float32)) for _ in range(count + 1))
+    if layout == "turned":
+        x, others = x.t(), [other.t() for other in others]
+    elif layout == "itself":
+        others[-1] = x
+    elif layout == "row":
+        others[0] = others[0][0]
+    elif layout == "double":
+        others[0] = others[0].double()
+    elif layout == "part":
+        x, others = x[:, 1:], [other[:, :-1] for other in others]
+    want = getattr(x, method[:-1])(*[other.clone() for other in others], **named).float()
+    place, version = x.data_ptr(), x._version
+    assert getattr(x, method)(*others, **named) is x
+    assert x.data_ptr() == place and x._version == version + 1 and x.dtype is torch.float32
+    np.testing.assert_allclose(x._array, want._array, rtol=1e-6)
+
+
+def test_numbers_of_in_place_ops_make_no_new_kernels():
+    x, y = torch.ones(400, 400), torch.ones(400, 400)
+    x.add_(y, alpha=0.5)
+    before = len(eager._kernels)
+    for number in range(20):
+        x.add_(y, alpha=number)
+    assert len(eager._kernels) == before and bool((x == 1 + 0.5 + 190).all())
