@@ -3,6 +3,9 @@
 `following` says which group may follow which product, `merged` gives its kernel.  Where nobody else reads the product, the kernel finds it
 where its own result goes, or in a piece of memory that each task uses again (tiles.py): so the product itself never reaches memory.  The
 product's task calls that kernel for the rows (and columns) that it has just finished (matmul.py, `Product.follow`).
+
+What comes before a product, and sums of columns of what it reads (a bias' gradient), are kernels of their own.  All such that are left in
+a step of a GPT with 4 layers of width 128 take 0.9 % and 1.4 % of it in AVX-512 (an MLP 784-512-512-10: none, and 2.1 % with the mask of relu).
 """
 
 import math
