@@ -16,7 +16,7 @@ from ..core import modes
 from ..core.memory import untouched
 from ..core.outline import outline
 from ..graph import Graph, Node
-from ..graph.memory import Memory, span, written_inputs
+from ..graph.memory import Memory, root, span, written_inputs
 from ..tensor import PLAIN, Parameter, Tensor, new, storage_array
 from .arrays import Arrays
 from .calling import Calls
@@ -225,9 +225,7 @@ class TensorInputs(Calls):
 
     def shadow(self, array: np.ndarray) -> np.ndarray:
         """An array that lies in other memory, which is never touched, as this one lies in its own."""
-        base = array
-        while isinstance(base.base, np.ndarray):
-            base = base.base
+        base = root(array)
         start, stop = byte_bounds(base)
         found = self.shadows.get(id(base))
         if found is None or found[0]() is not base:

@@ -16,6 +16,7 @@ from ..core import modes
 from ..core.memory import give_back
 from ..core.outline import outline
 from ..graph import GraphModule
+from ..graph.memory import root
 from ..tensor import Tensor, new
 from . import guards as guarding
 from .arrays import ARRAYS
@@ -452,11 +453,8 @@ def slim(module: GraphModule) -> None:
         if not isinstance(value, Tensor):
             return value
         kept = new(type(value))
-        base = value._array
-        while isinstance(base.base, np.ndarray):
-            base = base.base
-        root = roots.setdefault(id(base), np.zeros(16, np.uint8))
-        kept._array = np.broadcast_to(root[:value._array.itemsize].view(value._array.dtype).reshape(()), value._array.shape)
+        memory = roots.setdefault(id(root(value._array)), np.zeros(16, np.uint8))
+        kept._array = np.broadcast_to(memory[:value._array.itemsize].view(value._array.dtype).reshape(()), value._array.shape)
         kept._dtype, kept._requires_grad = value._dtype, value._requires_grad
         kept._node = kept._grad = kept._meta = kept._shape = None
         return kept

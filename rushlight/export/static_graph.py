@@ -17,6 +17,7 @@ from ..core.pytree import tree_flatten, tree_map
 from ..core.size import Size
 from ..graph import Graph as Nodes
 from ..graph import Node
+from ..graph.memory import root
 from ..ops import dispatch
 from ..ops import tensor as make_tensor
 from ..tensor import Tensor, new, wrap
@@ -359,9 +360,7 @@ class Graph:
 
 def owner(array: np.ndarray) -> int:
     """What array a view is of, by identity."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return id(array)
+    return id(root(array))
 
 
 def stand_in(value: Any) -> Any:

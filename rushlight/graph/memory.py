@@ -94,9 +94,19 @@ def written_inputs(graph: Any, inputs: Sequence[Node]) -> set[int]:
 
 
 def root(array: np.ndarray) -> np.ndarray:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+    """The array that a view is of, through all views between.
+
+    >>> whole = np.zeros((3, 4))
+    >>> root(np.lib.stride_tricks.as_strided(whole[1:], (2,), (40,))) is whole
+    True
+    """
+    while True:
+        base = array.base
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)  # NumPy's as_strided puts an object of its own between
+            if not isinstance(base, np.ndarray):
+                return array
+        array = base
 
 
 class Memory:

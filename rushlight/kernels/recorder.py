@@ -14,22 +14,23 @@ from numpy.lib.array_utils import byte_bounds
 from ..autograd.function import Function
 from ..autograd.recorded import gradients, leaf_gradients
 from ..core import modes
-from ..core.sampling import dropout_mask
 from ..func.transforms import gradients_of, variable
 from ..graph import Node as GraphNode
 from ..graph import map_nodes
 from ..graph.node import RANDOM, target_name
 from ..ops import empty_like
-from ..tensor import Tensor, wrap
-from .arrays import Array, Point, Reshape, Source, View, contiguous
+from ..tensor import Tensor
+from .arrays import Array, Point, Reshape, Source, View
 from .calls import Calls
 from .differentiate import NoGradient, backward, derivatives, operation, traced_dtype
 from .make import Maker, Unsupported
+from .noise import Draw, Noise, symbols_in
 from .parting import live
+from .replacing import VIEWS, Kept, Places, filled_diagonal
 from .rules import RULES
 from .rules_primitive import Symbol, apply, cast
 from .sharing import shares, traced
-from .sizes import is_integer, typical
+from .sizes import typical
 
 INPLACE = {operator.iadd: "add", operator.isub: "sub", operator.imul: "mul", operator.itruediv: "div"}
 DRAWN = frozenset({"randn_like", "rand_like", "randn", "rand", "randint", "randint_like", "randperm"})
@@ -54,6 +55,11 @@ def writes(node: GraphNode) -> str | None:
     if node.argument("inplace") is True:
         return name
     return name[:-1] if name.endswith("_") and not name.endswith("__") else None
+
+
+def view_name(node: GraphNode) -> str:
+    """The name of the op, `T` and its kind among them."""
+    return str(node.args[1]) if node.target is getattr and len(node.args) == 2 else target_name(node.target)
 
 
 def ancestors(roots: set[GraphNode]) -> set[GraphNode]:
@@ -99,10 +105,14 @@ class Recorder:
         self.modes = {"grad": modes.grad_enabled(), "inference": modes.inference_enabled()}
         self.switch()
         self.checks: list[Array] = []  # which are computed though nobody reads them
-        self.stale: set[int] = set()  # views of what was written since
+        self.stale: set[int] = set()  # views of what was written since: they are taken again when somebody reads them
+        self.quiet: set[GraphNode] = set()  # computed while no history was recorded
+        self.places = Places()
         self.spans: dict[GraphNode, list[tuple[int, int]]] = {}  # where values lie, as tracing found
         self.lying: dict[int, list[GraphNode]] = {}  # by block of memory: the nodes with spans in it
         self.names: dict[int, list[Symbol]] = {}  # by Symbol: those of the same tensor, under this and other names
+        self.historic: set[int] = set()  # Symbols that a write gave a history
+        self.origins: dict[int, Symbol] = {}  # by Symbol of a tensor whose value was replaced and whose history was not: its first one
         self.kept: list[Symbol] = []  # so that identities stay
         self.literals: dict[int, Symbol] = {}  # by identity: tensors among the graph's arguments
 
@@ -121,11 +131,32 @@ class Recorder:
                 self.env[node] = self.constants[node]  # a number, or a size
             elif node.op != "output":
                 for used in node.all_input_nodes:
-                    for symbol in symbols_in(self.env[used]):
-                        if id(symbol) in self.stale:
-                            raise Unsupported("a view of what was written since")
+                    self.current(used)
+                if self.make.tape is None:
+                    self.quiet.add(node)
                 self.enter_value(node, self.call(node))
                 self.collect()
+
+    def current(self, node: GraphNode) -> Any:
+        """A node's value; a view of what was written since is taken again, with a history if it had one."""
+        value = self.env[node]
+        if not any(id(symbol) in self.stale for symbol in symbols_in(value)):
+            return value
+        if writes(node) is not None:
+            fresh = self.current(node.args[0])
+        elif view_name(node) in VIEWS and type(node.args[0]) is GraphNode:  # not one of several, which eager mode refuses to take again
+            parent = self.current(node.args[0])
+            before, self.make.tape = self.make.tape, None if node in self.quiet else self.tape
+            try:
+                fresh = self.call(node)
+            finally:
+                self.make.tape = before
+            if type(parent) is Symbol and id(parent) in self.historic and node not in self.quiet:
+                self.historic.add(id(fresh))
+        else:
+            raise Unsupported("a view of what was written since")
+        self.enter_value(node, fresh)
+        return fresh
 
     def switch(self) -> None:
         """Record on the tape, or not, as the modes say."""
@@ -331,6 +362,7 @@ class Recorder:
     def passed_back(self, derive: Callable, outputs: Any, given: Any, inputs: Any, tape: Any) -> list:
         """What `derive` gives for the outputs, ones standing for gradients that are not given; the pass is noted on `tape`."""
         seeds = [Symbol(self.make, self.make.full(o.shape, 1, o.array.dtype)) if g is None else g for o, g in zip(outputs, given)]
+        inputs = [self.origins.get(id(input), input) for input in inputs]
         before, self.make.tape = self.make.tape, tape
         try:
             return derive(self.make, self.tape, list(outputs), seeds, list(inputs))
@@ -380,13 +412,43 @@ class Recorder:
         if not recorded:
             self.make.tape = None
         try:
-            return self.written(node.args[0], target, self.new_value(node, name, target, args, kwargs))
+            return self.written(node.args[0], target, self.new_value(node, name, target, args, kwargs), recorded)
         finally:
             self.make.tape = before
 
-    def written(self, node: GraphNode, target: Symbol, value: Symbol) -> Symbol:
+    def written(self, node: GraphNode, target: Symbol, value: Symbol, recorded: bool) -> Symbol:
+        """What a write makes of its target; where that is a view, of all that it is a view of."""
+        try:
+            whole, value_of_whole = self.whole_of(node, value)
+        except NO_RULE:  # right as long as nobody reads the whole again
+            return self.written_over(node, target, value, recorded)
+        if whole is node:
+            return self.written_over(node, target, value, recorded)
+        if recorded and isinstance(self.present.get(id(self.env[whole]), self.env[whole].array), Source):
+            raise Unsupported("a write that makes an input part of a history")
+        self.written_over(whole, self.env[whole], value_of_whole, recorded)
+        return self.current(node)
+
+    def whole_of(self, node: GraphNode, value: Symbol) -> tuple[GraphNode, Symbol]:
+        """What a node is a view of, and the value of that when the view has `value`."""
+        while True:
+            if writes(node) is not None and type(node.args[0]) is GraphNode:
+                node = node.args[0]
+                continue
+            name = view_name(node)
+            if name not in VIEWS or type(node.args[0]) is not GraphNode or not shares(node, node.args[0]):
+                return node, value
+            parent = self.current(node.args[0])
+            if type(parent) is not Symbol:
+                if any(shares(node.args[0], source) for source in node.args[0].all_input_nodes):
+                    raise Unsupported("a write into one of several views")
+                return node, value
+            args, kwargs = map_nodes(node.args[1:], self.env.__getitem__), map_nodes(node.kwargs, self.env.__getitem__)
+            node, value = node.args[0], self.own(self.places.parent(name, (parent, *args), kwargs, value))
+
+    def written_over(self, node: GraphNode, target: Symbol, value: Symbol, recorded: bool) -> Symbol:
         """As `replaced`; whatever else lies in the memory of the written node is not to be read any more."""
-        fresh = self.replaced(target, value)
+        fresh = self.replaced(target, value, recorded)
         kept = {id(symbol) for symbol in self.names.get(id(fresh), [fresh])}
         mine = self.spans.get(node, [])
         for other in dict.fromkeys([other for block in blocks(mine) for other in self.lying.get(block, ())]):
@@ -404,6 +466,8 @@ class Recorder:
                 value = cast(self.make, value, target.dtype)
             else:
                 value = Symbol(self.make, self.make.number(self.make.plain(value), target.array.dtype))
+        elif name == "fill_diagonal":
+            value = filled_diagonal(*args, **kwargs)
         elif name in FILLED:
             value = self.calls.add(with_random, (target, f"{name}_", args[1:], kwargs), {}, {0: node.meta["val"]}, False, True)[0]
         else:
@@ -421,25 +485,35 @@ class Recorder:
             raise Unsupported(f"{name} gives no tensor")
         if value.shape != target.shape:
             value = apply(self.make, "_expand", value, target.shape)
-        return self.clone(value) if id(value) in self.owners else value
+        return self.own(value)
+
+    def own(self, value: Symbol) -> Symbol:
+        """A value that is no other tensor's."""
+        return self.clone(value) if id(value) in self.owners or isinstance(value.array, (Source, View, Reshape)) else value
 
     def set_item(self, node: GraphNode, target: Symbol, index: Any, value: Any) -> None:
         """`target[index] = value`."""
         written = node.args[0]
-        recorded = self.make.tape is not None and any(getattr(n.meta.get("val"), "_requires_grad", False) for n in node.all_input_nodes)
+        recorded = self.make.tape is not None and (id(target) in self.historic or any(
+            getattr(n.meta.get("val"), "_requires_grad", False) for n in node.all_input_nodes))
         if recorded and isinstance(self.present.get(id(target), target.array), Source):
             raise Unsupported("a write that makes an input part of a history")
         before = self.make.tape
         if not recorded:
             self.make.tape = None
         try:
-            found = self.calls.add(with_item, (target, index, value), {}, {0: written.meta["val"]}, recorded)
-            self.written(written, target, found[0])
+            noted = len(self.tape)
+            try:
+                made = self.own(self.places.placed(target, index, value))
+            except NO_RULE:
+                del self.tape[noted:]
+                made = self.calls.add(with_item, (target, index, value), {}, {0: written.meta["val"]}, recorded)[0]
+            self.written(written, target, made, recorded)
         finally:
             self.make.tape = before
 
-    def replaced(self, target: Symbol, value: Symbol) -> Symbol:
-        """The target's new value; what is the same tensor under another name has it too, without its history."""
+    def replaced(self, target: Symbol, value: Symbol, recorded: bool = False) -> Symbol:
+        """The target's new value, with its history if that is `recorded`; the same tensor's other names have the value and keep theirs."""
         source = self.present.get(id(target), target.array)
         if isinstance(source, Source):
             node = next((n for n, symbol in self.inputs if symbol.array is source), None)
@@ -453,12 +527,23 @@ class Recorder:
         fresh = [value if one is target and id(value) not in self.owners else other for one, other in zip(same, fresh)]
         for one, new_one in zip(same, fresh):
             self.names[id(new_one)] = fresh
+            if recorded and one is target:
+                self.historic.add(id(new_one))
+            elif self.has_history(one):
+                self.tape.append(Kept(one, new_one))
+                self.origins[id(new_one)] = self.origins.get(id(one), one)
+                self.historic.add(id(new_one))
             if isinstance(source, Source):
                 self.present[id(new_one)] = source
             for owner in self.owners.pop(id(one)):
                 held = self.env[owner]
                 self.enter_value(owner, new_one if held is one else [new_one if item is one else item for item in held])
         return next(new_one for one, new_one in zip(same, fresh) if one is target)
+
+    def has_history(self, symbol: Symbol) -> bool:
+        """Whether gradients may reach a tensor."""
+        return id(symbol) in self.historic or any(
+            getattr(node.meta.get("val"), "_requires_grad", False) for node in self.owners.get(id(symbol), ()))
 
     def another_name(self, tensor: Symbol) -> Symbol:
         """The same tensor without its history: `detach()`, `.data`."""
@@ -511,78 +596,6 @@ class Literal:
         self.tensor = tensor
 
 
-class Noise:
-    """A mask of dropout, drawn anew at each run in the order of its input's memory."""
-
-    def __init__(self, like: Any, array: Array, p: float):
-        if type(like) is not np.ndarray or like.ndim != array.ndim:
-            raise Unsupported("dropout of a tensor whose layout is unknown")
-        self.p, self.dtype = p, like.dtype
-        self.shape, self.back, self.strides = laid_as(like, array.shape)
-
-    @property
-    def sizes(self) -> list:
-        return list(self.shape)
-
-    def draw(self, sizes: list[int]) -> np.ndarray:
-        return dropout_mask(np.empty(sizes, self.dtype).transpose(self.back), self.p)
-
-
-class Draw:
-    """Random numbers that an op draws anew at each run, from nothing but shapes."""
-
-    def __init__(self, function: Callable, given: tuple, made: np.ndarray):
-        self.function, self.given, self.layout = function, given, made
-        self.sizes: list = []
-        measured(given, self.sizes)
-        likes = symbols_in(list(given[0]))
-        shape = likes[0].shape if likes else tuple(self.sizes)
-        if len(shape) != made.ndim or len(likes) > 1 or given[1].get("size") is not None:
-            raise Unsupported("random numbers of a shape that is given otherwise")
-        self.shape, self.back, self.strides = laid_as(made, shape)
-
-    def draw(self, sizes: list[int]) -> np.ndarray:
-        args, kwargs = given_sizes(self.given, iter(sizes), self.layout)
-        return self.function(*args, **kwargs)._array
-
-
-def laid_as(like: np.ndarray, shape: tuple) -> tuple[tuple, tuple[int, ...], tuple]:
-    """(the shape from the outermost dim in memory on, where each dim stands there, the strides) of a dense array laid out as `like`."""
-    strides = np.empty_like(like).strides
-    order = sorted(range(like.ndim), key=lambda d: -strides[d])
-    outer, back = tuple(shape[d] for d in order), tuple(order.index(d) for d in range(like.ndim))
-    steps = contiguous(outer)
-    return outer, back, tuple(steps[at] for at in back)
-
-
-def measured(value: Any, found: list) -> None:
-    """Note the sizes in an op's arguments: its numbers, and the shapes of its tensors."""
-    if type(value) is Symbol:
-        found.extend(value.shape)
-    elif is_integer(value):
-        found.append(value)
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            measured(item, found)
-    elif isinstance(value, dict):
-        for item in value.values():
-            measured(item, found)
-
-
-def given_sizes(value: Any, numbers: Any, layout: np.ndarray) -> Any:
-    """The arguments with plain numbers for sizes, and a tensor of that shape for each tensor."""
-    if type(value) is Symbol:
-        outer, back, _ = laid_as(layout, tuple([next(numbers) for _ in value.shape]))
-        return wrap(np.empty(outer, value.array._dtype.numpy).transpose(back), value.array._dtype)
-    if is_integer(value):
-        return next(numbers)
-    if isinstance(value, (tuple, list)):
-        return type(value)([given_sizes(item, numbers, layout) for item in value])
-    if isinstance(value, dict):
-        return {key: given_sizes(item, numbers, layout) for key, item in value.items()}
-    return value
-
-
 def without_inplace(node: GraphNode, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """The arguments without `inplace=True`."""
     if node.argument("inplace") is not True:
@@ -591,7 +604,3 @@ def without_inplace(node: GraphNode, args: tuple, kwargs: dict) -> tuple[tuple, 
     kwargs = {**dict(zip(names[1:], args[1:])), **kwargs}
     del kwargs["inplace"]
     return args[:1], kwargs
-
-
-def symbols_in(value: Any) -> list[Symbol]:
-    return [value] if type(value) is Symbol else [v for v in value if type(v) is Symbol] if type(value) in (list, tuple) else []

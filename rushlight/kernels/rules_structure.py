@@ -124,6 +124,30 @@ def unindex(make: Maker, input: Array, shape: Any, index: Any) -> Array:
     return make.pad(make.reshape(input, tuple(sizes)), before, tuple(shape))
 
 
+@rule("diagonal_backward")
+def diagonal_backward(make: Maker, input: Array, shape: Any, offset: int, dim1: int, dim2: int) -> Array:
+    """Zeros of `shape` with `input`, whose last dim runs along it, on a diagonal of two dims."""
+    first, second = dim1 % len(shape), dim2 % len(shape)
+    others = [d for d in range(len(shape)) if d not in (first, second)]
+    rows, columns = shape[first], shape[second]
+    outer = input.shape[:-1]
+    padded = make.pad(input, [*[0] * len(outer), builtins.max(-offset, 0)], (*outer, rows))
+    whole = (*outer, rows, columns)
+    ahead = make.iota(whole, 0, (*[0] * len(outer), -1, 1))  # how far right of the main diagonal
+    made = make.where(make.point("eq", ahead, offset, dtype="bool"), make.unsqueeze(padded, len(outer) + 1), make.number(0, input.dtype))
+    order = [*others, first, second]
+    return make.permute(made, [order.index(d) for d in range(len(shape))])
+
+
+@rule("_diag_embed")
+def diag_embed(make: Maker, input: Array, offset: int, dim1: int, dim2: int) -> Array:
+    dims, size = input.ndim + 1, input.shape[-1] + abs(offset)
+    shape = list(input.shape[:-1])
+    for dim in sorted((dim1 % dims, dim2 % dims)):
+        shape.insert(dim, size)
+    return diagonal_backward(make, input, shape, offset, dim1, dim2)
+
+
 # -- by index arrays -------------------------------------------------------------------------------------------------
 
 

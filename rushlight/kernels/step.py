@@ -25,7 +25,8 @@ from .arrays import Array, Source, contiguous
 from .differentiate import descriptor, ends_as_begun, used_buffers
 from .launch import Direct
 from .make import Unsupported
-from .recorder import DERIVATIVES, Again, Draw, Noise, Recorder, ancestors, writes
+from .noise import Draw, Noise
+from .recorder import DERIVATIVES, Again, Recorder, ancestors, writes
 from .rules_primitive import Symbol
 from .runtime import Misfit
 from .sharing import overlapping, shares
@@ -138,9 +139,9 @@ def assembled(recorder: Recorder, module: Any, evaluator: Callable) -> Callable:
     picks: list[tuple] = []
     fresh: list[GraphNode] = []
     for node in nodes:
-        symbol = env[node]
-        if type(symbol) is not Symbol or id(symbol) in recorder.stale:
-            raise Unsupported("a result that is no tensor, or a view of what was written since")
+        symbol = recorder.current(node)
+        if type(symbol) is not Symbol:
+            raise Unsupported("a result that is no tensor")
         at = sources.get(recorder.present.get(id(symbol), symbol.array))
         if at is not None:
             if not is_input(node):
