@@ -79,3 +79,23 @@ def scheduled_teacher(T):
             center.mul_(0.9).add_(teacher(x).mean(0, keepdim=True), alpha=0.1)
         return loss.detach()
     return step, lambda at: (normal(T, at, 16, 10),)
+
+
+@program
+def redundancy_reduction(T):
+    """Barlow Twins: writes through the diagonal of what is read again, and a view of all but the diagonal."""
+    T.manual_seed(0)
+    net, norm = perceptron(T, 20, 64, 16), T.nn.BatchNorm1d(16, affine=False)
+    opt = T.optim.Adam(net.parameters(), lr=1e-3)
+
+    def step(one, two):
+        product = norm(net(one)).T @ norm(net(two))
+        product.div_(24)
+        on = T.diagonal(product).add_(-1).pow_(2).sum()
+        off = product.flatten()[:-1].view(15, 17)[:, 1:].flatten()
+        loss = on + 0.005 * off.pow(2).sum()
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+    return step, lambda at: (normal(T, at, 24, 20), normal(T, at + 1, 24, 20))
