@@ -231,7 +231,7 @@ class Layer:
                         gru_slopes(c, slope, moved(moment(saved["gates"], time, one), one), old, carried, to, moved(recurrent, wide))
                     else:
                         value = c.load(own)
-                        c.store(slope * (1.0 - value * value) if mode == "RNN_TANH" else (value > 0.0).select(slope, 0.0), to)
+                        c.store(slope * (1.0 - value * value) if mode == "RNN_TANH" else value.equal(0.0).select(c.constant(0.0), slope), to)
 
                 self.columns(f, product, elements)
 

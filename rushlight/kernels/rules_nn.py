@@ -297,6 +297,8 @@ def max_pool_backward(make: Maker, g: Array, input: Array, out: Array, size: Any
     tap = make.iota(tiled.shape, 0, tuple(steps))
     taps = tuple(lead + 2 * i + 1 for i in range(n))
     won = make.raw("eq", [tiled, make.reshape(out, spread)], "bool")
+    if tiled.dtype.startswith("float"):
+        won = make.raw("logical_or", [won, make.raw("ne", [tiled, tiled], "bool")], "bool")  # NaN wins, and equals nothing
     first = make.reduce("amin", make.raw("where", [won, tap, make.number(step, "int64")], "int64"), taps, True)
     hit = make.raw("eq", [tap, first], "bool")
     result = make.raw("where", [hit, make.reshape(g, spread), make.number(0, g.dtype)], g.dtype)

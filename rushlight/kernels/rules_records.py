@@ -162,7 +162,7 @@ def entropy(make: Maker, input: Array) -> Array:
 
 @rule("relu_backward")
 def relu_backward(make: Maker, g: Array, out: Array) -> Array:
-    return make.point("mul", g, make.cast(make.point("gt", out, 0, dtype="bool"), g.dtype))
+    return make.point("mul", g, make.cast(make.point("ne", out, 0, dtype="bool"), g.dtype))
 
 
 @rule("logaddexp")

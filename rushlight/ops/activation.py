@@ -9,7 +9,6 @@ from ..core import dtypes
 from ..core.error_function import in_chunks, normal_cdf
 from .record import composite, pointwise, primitive
 
-SMALL = 2048  # elements; below it, fewer NumPy calls win over cheaper ones
 
 
 def floats_only(array, kernel):
@@ -43,13 +42,10 @@ def relu_kernel(input):
     return np.maximum(0, input)
 
 
-def raw_relu_backward(g, out):
-    return np.multiply(g, np.sign(out) if out.size <= SMALL else np.greater(out, 0))
-
-
-@composite("", raw=raw_relu_backward)
+@composite("", raw=lambda g, out: np.multiply(g, np.not_equal(out, ZERO)))
 def relu_backward(g, out):
-    return g * (out > 0)
+    """NaN lets the gradient through, as in PyTorch."""
+    return g * (out != 0)
 
 
 @pointwise(relu_kernel, grad=dict(input=lambda g, out: relu_backward(g, out)))

@@ -8,9 +8,9 @@ from .record import composite, pointwise, primitive
 
 
 @composite("")
-def tie_share(g, better, tie):
-    """g where this operand won, half of it where both are equal."""
-    return where(tie, g / 2, where(better, g, 0))
+def tie_share(g, worse, tie):
+    """g where this operand did not lose (nobody does against NaN), half of it where both are equal."""
+    return where(tie, g / 2, where(worse, 0, g))
 
 
 MANY = 1 << 12  # elements from which np.clip, one pass for two, is worth its dearer call
@@ -18,8 +18,8 @@ NO_COMPLEX = "clamp is not supported for complex types"
 
 
 @pointwise(np.maximum, numbers="none", where="torch method", no_complex="maximum not implemented for complex tensors.",
-           grad=dict(input=lambda g, input, other: tie_share(g, input > other, input == other),
-                     other=lambda g, input, other: tie_share(g, other > input, input == other)))
+           grad=dict(input=lambda g, input, other: tie_share(g, input < other, input == other),
+                     other=lambda g, input, other: tie_share(g, other < input, input == other)))
 def maximum(input, other):
     """The larger of two, elementwise; NaN wins.
 
@@ -30,8 +30,8 @@ def maximum(input, other):
 
 
 @pointwise(np.minimum, numbers="none", where="torch method", no_complex="minimum not implemented for complex tensors.",
-           grad=dict(input=lambda g, input, other: tie_share(g, input < other, input == other),
-                     other=lambda g, input, other: tie_share(g, other < input, input == other)))
+           grad=dict(input=lambda g, input, other: tie_share(g, input > other, input == other),
+                     other=lambda g, input, other: tie_share(g, other > input, input == other)))
 def minimum(input, other):
     """The smaller of two, elementwise; NaN wins.
 

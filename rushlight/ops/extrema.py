@@ -26,12 +26,12 @@ def check_not_empty(name, input, dim=None, kind=IndexError):
 
 
 @composite("")
-def share_evenly(g, input, out, dims, keepdim):
-    """The gradient of an extremum to all elements that attain it, in equal parts; NaN attains a NaN extremum."""
+def share_evenly(g, input, out, dims, keepdim, single):
+    """The gradient of an extremum to all elements that attain it, in equal parts; NaN attains a NaN one where it is `single`."""
     if not keepdim and dims:
         shape = tuple(1 if at in dims else size for at, size in enumerate(input.shape))
         g, out = reshape(g, shape), reshape(out, shape)
-    mask = (input == out) | ((input != input) & (out != out))
+    mask = (input == out) | ((input != input) & (out != out)) if single else input == out
     return g * mask / sum(mask * ones_like(out), dims, True) if dims else g * mask
 
 
@@ -39,7 +39,7 @@ def extremum_all(name, kernel):
     def _all(input):
         return kernel(input)
     _all.__name__ = f"_{name}_all"
-    return primitive(grad=dict(input=lambda g, input, out: share_evenly(g, input, out, tuple(range(input.ndim)), False)), where="",
+    return primitive(grad=dict(input=lambda g, input, out: share_evenly(g, input, out, tuple(range(input.ndim)), False, True)), where="",
                      node=f"{name.capitalize()}Backward1", family="reduction")(_all)
 
 
@@ -47,7 +47,7 @@ def extremum_dims(name, kernel):
     def _dims(input, dim, keepdim):
         return kernel(input, axis=dim, keepdims=keepdim)
     _dims.__name__ = f"_a{name}"
-    return primitive(grad=dict(input=lambda g, input, out, dim, keepdim: share_evenly(g, input, out, dim, keepdim)), where="",
+    return primitive(grad=dict(input=lambda g, input, out, dim, keepdim: share_evenly(g, input, out, dim, keepdim, False)), where="",
                      node=f"A{name}Backward0", family="reduction")(_dims)
 
 

@@ -93,7 +93,7 @@ NAMES = {
             "special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u "
             "special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0",
         "stft": "istft stft",
-        "trigonometry": "acos acosh asin asinh atan atan2 atanh cos cosh deg2rad hypot rad2deg sin sinh tan tanh",
+        "trigonometry": "acos acosh asin asinh atan atan2 atanh cos cosh deg2rad hypot plane_slope rad2deg sin sinh tan tanh",
         "windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
     },
     "torch": {

@@ -20,7 +20,7 @@ def raw_sum_rows(g, shape):
         extra = g.ndim - len(shape)
         axes = tuple(range(extra)) + tuple(at + extra for at, size in enumerate(shape) if size == 1)
         return np.add.reduce(g, axis=axes, keepdims=True).reshape(shape)
-    rows = g if g.ndim == 2 else g.reshape(-1, shape[0])
+    rows = g if g.ndim == 2 else rows_of(g)
     count = rows.shape[0]
     if count > FEW_ROWS:
         return np.add.reduce(rows, axis=0)
@@ -88,8 +88,12 @@ def _linear_rows(bias, input, weight):
     return multiplied(input, weight.T, bias)
 
 
+def rows_of(array):
+    return array.reshape(product(array.shape[:-1]), array.shape[-1])
+
+
 def row_product(g, weight, bias=None):
-    return multiplied(g.reshape(-1, g.shape[-1]), weight, bias).reshape(*g.shape[:-1], weight.shape[1])
+    return multiplied(rows_of(g), weight, bias).reshape(*g.shape[:-1], weight.shape[1])
 
 
 @composite("", raw=row_product)
@@ -97,7 +101,7 @@ def rows_times(g, weight):
     return g @ weight
 
 
-@composite("", raw=lambda g, input: multiplied(g.reshape(-1, g.shape[-1]).T, input.reshape(-1, input.shape[-1])))
+@composite("", raw=lambda g, input: multiplied(rows_of(g).T, rows_of(input)))
 def weight_gradient(g, input):
     return reshape(g, (-1, g.shape[-1])).mT @ reshape(input, (-1, input.shape[-1]))
 

@@ -23,9 +23,8 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     """
     reduction = reduction_of(reduction, size_average, reduce)
     input, = in_full(input)
-    zero = input * 0
-    apart = where(target != 1, (margin - input).clamp_min(0), zero)
-    close = where(target != -1, input, zero)
+    apart = where(target != 1, (margin - input).clamp_min(0), 0)
+    close = where(target != -1, input, 0)
     return reduced(apart + close, reduction)
 
 

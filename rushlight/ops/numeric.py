@@ -163,7 +163,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
 
 
 @pointwise(np.copysign, promote="float", numbers="other", where="torch method inplace",
-           grad=dict(input=lambda g, input, other: g * sign(input) * copysign(ones_like(input), other), other=lambda g: g * 0))
+           grad=dict(input=lambda g, input, out: where(input == 0, 0, g * (out / input)), other=lambda g: g * 0))
 def copysign(input, other):
     """input's size with other's sign.
 

@@ -162,7 +162,7 @@ def median_all(name, ignore):
         flat = input.reshape(-1)
         return flat[_median_place.op_record.kernel(flat, 0, False, ignore)]
     _all.__name__ = f"_{name}_all"
-    return primitive(grad=dict(input=lambda g, input, out: share_evenly(g, input, out, every_dim(input), False)), where="",
+    return primitive(grad=dict(input=lambda g, input, out: share_evenly(g, input, out, every_dim(input), False, True)), where="",
                      node=f"{name.capitalize()}Backward0", family="sort")(_all)
 
 

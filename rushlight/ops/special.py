@@ -386,7 +386,7 @@ def special_expit(input, *, out=None):
 def sinc_grad(g, input):
     """The derivative is 0 at 0."""
     scaled = input * 3.141592653589793
-    zero = scaled == 0
+    zero = scaled * input == 0
     safe = where(zero, ones_like(scaled), scaled)
     slope = (safe * cos(safe) - sin(safe)) / (safe * where(zero, ones_like(input), input))
     return g * where(zero, zeros_like(slope), slope)

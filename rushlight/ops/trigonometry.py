@@ -2,7 +2,7 @@
 import numpy as np
 
 from .comparison import where
-from .record import pointwise
+from .record import composite, pointwise
 
 
 @pointwise(np.sin, promote="float", grad=dict(input=lambda g, input: g * cos(input)))
@@ -65,9 +65,16 @@ def atan(input):
     """
 
 
+@composite("")
+def plane_slope(input, other):
+    """1 / (input^2 + other^2), 0 where that is none."""
+    square = input * input + other * other
+    return where(square == 0, 0, 1 / where(square == 0, 1, square))
+
+
 @pointwise(np.arctan2, numbers="none", promote="float",
-           grad=dict(input=lambda g, input, other: g * (other / where((input == 0) & (other == 0), 1, input * input + other * other)),
-                     other=lambda g, input, other: g * (-input / where((input == 0) & (other == 0), 1, input * input + other * other))))
+           grad=dict(input=lambda g, input, other: g * other * plane_slope(input, other),
+                     other=lambda g, input, other: g * -input * plane_slope(input, other)))
 def atan2(input, other):
     """The angle of the point (other, input).
 

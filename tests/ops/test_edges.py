@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import rushlight as torch
+from rushlight.nn import functional as F
 
 HERE = Path(__file__).parent
 spec = importlib.util.spec_from_file_location("record_of_edges", HERE / "record.py")
@@ -76,3 +77,38 @@ def test_atan2_at_the_origin_has_gradient_zero():
     x, y = torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)
     torch.atan2(x, y).backward()
     assert x.grad.item() == y.grad.item() == 0
+
+
+NAN, INF = math.nan, math.inf
+# function -> (input, its gradient where all outputs get 1), as PyTorch 2.13 gives them
+AT_EDGES = {
+    "relu": (lambda x: torch.relu(x), [NAN, 1.0, -1.0, 0.0, -0.0], [1.0, 1.0, 0.0, 0.0, 0.0]),
+    "maximum": (lambda x: torch.maximum(x, torch.zeros(())), [NAN, 1.0, -1.0, 0.0], [1.0, 1.0, 0.0, 0.5]),
+    "minimum": (lambda x: torch.minimum(x, torch.zeros(())), [NAN, 1.0, -1.0, 0.0], [1.0, 0.0, 1.0, 0.5]),
+    "amax": (lambda x: x.amax(0, keepdim=True), [NAN, 1.0], [NAN, NAN]),
+    "max": (lambda x: x.max(), [NAN, 1.0], [1.0, 0.0]),
+    "copysign": (lambda x: torch.copysign(x, torch.tensor(-1.0)), [NAN, INF, 1.0, 0.0, -2.0], [NAN, NAN, -1.0, 0.0, 1.0]),
+    "atan2": (lambda x: torch.atan2(x, torch.zeros(())), [1e-40, 1.0, 0.0], [0.0, 0.0, 0.0]),
+    "sinc": (lambda x: torch.sinc(x), [1e-40, 0.0], [0.0, 0.0]),
+    "hinge": (lambda x: F.hinge_embedding_loss(x, torch.ones(3), reduction="none"), [INF, -INF, 1.0], [1.0, 1.0, 1.0]),
+    "max_pool": (lambda x: F.max_pool1d(x.reshape(1, 1, -1), 2), [NAN, 1.0, 2.0, 1.0], [1.0, 0.0, 1.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", AT_EDGES)
+def test_gradients_at_nan_infinities_and_subnormals(name, compiled):
+    function, values, wanted = AT_EDGES[name]
+    x = torch.tensor(values, requires_grad=True)
+    out = (torch.compile(function) if compiled else function)(x)
+    out.backward(torch.ones_like(out))
+    torch.testing.assert_close(x.grad, torch.tensor(wanted), equal_nan=True)
+
+
+@pytest.mark.parametrize("shape, outputs", [((2, 3, 4), 0), ((2, 3, 0), 5), ((0, 3, 4), 5)])
+def test_linear_without_elements_has_gradients(shape, outputs):
+    x, weight, bias = torch.ones(shape, requires_grad=True), torch.ones(outputs, shape[-1], requires_grad=True), torch.ones(outputs, requires_grad=True)
+    out = F.linear(x, weight, bias)
+    out.sum().backward()
+    assert out.shape == (*shape[:-1], outputs) and x.grad.shape == x.shape and weight.grad.shape == weight.shape
+    assert bias.grad.tolist() == [math.prod(shape[:-1])] * outputs
