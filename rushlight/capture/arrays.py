@@ -58,6 +58,17 @@ def array_tensor(array: np.ndarray) -> Tensor:
 LOADERS["array_tensor"] = array_tensor
 
 
+def order(value: Traced) -> list[int]:
+    """The dims of more than one item, the one with the largest steps first."""
+    array = value.stand_in._array
+    return sorted([dim for dim, size in enumerate(array.shape) if size > 1], key=lambda dim: -array.strides[dim])
+
+
+def turned(value: Any) -> bool:
+    """Whether an array's dims do not lie in their order. What NumPy makes of such ones may lie so too, which a later reshape shows."""
+    return type(value) is Traced and order(value) != sorted(order(value))
+
+
 class Arrays:
     """The arrays of one trace, and the numbers that NumPy makes of them."""
 
@@ -126,13 +137,20 @@ class Arrays:
             raise Break("NumPy call", "an op of ours gives another dtype")
         return TracedArray(found, scalar)
 
+    def need_order(self, *values: Any) -> None:
+        if any(map(turned, values)):
+            raise Break("NumPy call", "the order of dims in memory that NumPy gives an array")
+
     def cast(self, value: Traced, dtype: np.dtype) -> Traced:
         now = value.stand_in._array.dtype
         if now == dtype:
             return value
         if dtype not in dtypes.BY_NUMPY or now.kind == "c" != dtype.kind or now.kind == "f" and dtype.kind == "u":
             raise Break("NumPy call", f"no exact cast from {now} to {dtype}")
-        return self.op(Tensor.to, value, dtypes.BY_NUMPY[dtype])
+        found = self.op(Tensor.to, value, dtypes.BY_NUMPY[dtype])
+        if order(found) != order(value):
+            self.need_order(value, found)
+        return found
 
     def operand(self, value: Any) -> Any:
         """An array, or a plain number."""
@@ -165,6 +183,8 @@ class Arrays:
         value = self.tracer.resolve(value)
         if value is not None and type(value) is not int and not (type(value) is tuple and all(type(one) is int for one in value)):
             raise Break("NumPy call", "an axis that varies")
+        if value == ():
+            raise Break("NumPy call", "a reduction along no axis")
         return value
 
     def arguments(self, function: Any, args: tuple, kwargs: dict, names: tuple) -> dict:
@@ -198,9 +218,15 @@ class Arrays:
         if name not in TAKE_NUMBERS:
             operands = [one if type(one) is Traced else self.op("full", (), one, dtype=dtypes.BY_NUMPY[loop[0]]) for one in operands]
         found = self.op(name, *operands)
+        if name in ("positive", "conj_physical"):
+            found = self.op("clone", found)
         if name == "remainder":  # NumPy's zero has the sign of the divisor, PyTorch's that of the dividend
             divisor = operands[1] if type(operands[1]) is Traced else self.op("full", (), operands[1], dtype=dtypes.BY_NUMPY[loop[0]])
             found = self.op("where", self.op("eq", found, 0), self.op("copysign", found, divisor), found)
+        if function is np.matmul:
+            self.need_order(found)
+        elif any(type(one) is Traced and one.stand_in._array.ndim > 1 and order(one) != order(found) for one in operands):
+            self.need_order(found, *operands)
         return self.made(found, dtype, not found.stand_in._array.ndim)
 
     def reduction(self, function: Any, args: tuple, kwargs: dict) -> Any:
@@ -209,13 +235,17 @@ class Arrays:
         given = self.arguments(function, args[1:], kwargs, names)
         if type(array) is not TracedArray:
             raise Break("NumPy call", f"{function.__name__} of a number")
+        if array.tensor.stand_in._array.ndim > 2:
+            self.need_order(array.tensor)
         axis, keep, dtype, less = self.axis(given.get("axis")), bool(given.get("keepdims", False)), given.get("dtype"), given.get("ddof", 0)
         wanted, scalar = self.tell(function, array, **given)
         value, dims = array.tensor, axis
         if axis is None:
             dims = tuple(range(value.stand_in._array.ndim))
         if name in ("argmax", "argmin"):
-            found = self.op(name, value, axis, keep and axis is not None)
+            if keep and axis is None:
+                raise Break("NumPy call", f"{function.__name__} of all that keeps its dims")
+            found = self.op(name, value, axis, keep)
         elif name in ("amax", "amin", "any", "all"):
             found = self.op(name, value, dims, keep)
         elif name == "sum":
@@ -235,6 +265,7 @@ class Arrays:
         array, given = self.operand(args[0]), self.arguments(function, args[1:], kwargs, ("axis", "dtype", "out"))
         axis = self.axis(given.get("axis"))
         dtype, scalar = self.tell(function, array, **given)
+        self.need_order(array.tensor)
         value = self.cast(array.tensor, dtype)
         value = self.op("reshape", value, (-1,)) if axis is None else value
         return self.made(self.op(function.__name__, value, 0 if axis is None else axis), dtype, scalar)
@@ -261,10 +292,18 @@ class Arrays:
 
     def clip(self, function: Any, args: tuple, kwargs: dict) -> Any:
         given = self.arguments(function, args[1:], kwargs, ("a_min", "a_max", "out"))
+        if given.get("a_min") is None and given.get("a_max") is None:
+            raise Break("NumPy call", "clip without limits")
         found = args[0]
         for limit, one in ((given.get("a_min"), np.maximum), (given.get("a_max"), np.minimum)):
             found = found if limit is None else self.ufunc(one, (found, limit), {})
         return found
+
+    def conjugate(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        """The method gives an array of real numbers itself."""
+        if args[0].tensor.stand_in._array.dtype.kind != "c":
+            raise Break("NumPy call", "the conjugate of real numbers by a method")
+        return self.ufunc(np.conjugate, args, kwargs)
 
     def where(self, function: Any, args: tuple, kwargs: dict) -> Any:
         if kwargs or len(args) != 3:
@@ -275,6 +314,7 @@ class Arrays:
             raise Break("NumPy call", "where of a number")
         if test.tensor.stand_in._array.dtype != bool:
             test = self.ufunc(np.not_equal, (test, 0), {})
+        self.need_order(test.tensor, *[one.tensor for one in given if type(one) is TracedArray])
         values = [self.cast(one.tensor, dtype) if type(one) is TracedArray else
                   self.op("full", (), self.number(one, dtype), dtype=dtypes.BY_NUMPY.get(dtype)) for one in given]
         return self.made(self.op("where", test.tensor, *values), dtype, scalar)
@@ -310,6 +350,7 @@ class Arrays:
         dtype, scalar = self.tell(function, tuple(arrays), **given)
         if not all(type(one) is TracedArray for one in arrays) or self.axis(given.get("axis", 0)) is None:
             raise Break("NumPy call", f"{function.__name__} of numbers")
+        self.need_order(*[one.tensor for one in arrays])
         values = [self.cast(one.tensor, dtype) for one in arrays]
         return self.made(self.op("cat" if function is np.concatenate else function.__name__, values, *given.values()), dtype, scalar)
 
@@ -345,6 +386,7 @@ class Arrays:
             return self.of_numbers(np.array, (items,), {} if dtype is None else {"dtype": dtype})
         if len(arrays) < len(items) or len({item.tensor.stand_in._array.ndim for item in arrays}) > 1:
             raise Break("NumPy array", "an array of arrays and numbers")
+        self.need_order(*[item.tensor for item in items])
         wanted, _ = self.tell(np.array, items, **({} if dtype is None else {"dtype": dtype}))
         return TracedArray(self.op("stack", [self.cast(item.tensor, wanted) for item in arrays]), False)
 
@@ -362,7 +404,8 @@ class Arrays:
             raise Break("NumPy call", f"NumPy refuses it: {error}") from None
         if type(array) is not np.ndarray or array.size > LISTED or array.dtype not in dtypes.BY_NUMPY:
             raise Break("NumPy call", f"{function.__name__} gives no array, or a long one")
-        return TracedArray(self.op(tensor, array.tolist(), dtype=dtypes.BY_NUMPY[array.dtype]), False)
+        dtype = dtypes.BY_NUMPY[array.dtype]
+        return TracedArray(self.op(tensor, array.tolist(), dtype=dtype) if array.size else self.op("zeros", array.shape, dtype=dtype), False)
 
     def filled(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """`zeros`, `ones`, `full` and the like of an array, of any size."""
@@ -372,6 +415,7 @@ class Arrays:
         if "a" in names:
             if type(like) is not TracedArray:
                 raise Break("NumPy call", f"{function.__name__} of what is no array")
+            self.need_order(like.tensor)
             shape, dtype = self.attribute(like, "shape"), like.tensor.stand_in._array.dtype if dtype is None else dtype
         value = given.get("fill_value", 0 if name == "zeros" else 1)
         if type(value) not in (bool, int, float, complex):
@@ -405,13 +449,25 @@ class Arrays:
                     raise Break("NumPy call", f"an index of type {type(part).__name__}")
                 numbers = False
             parts.append(part)
+        self.need_together(parts)
         whole = tuple(parts) if type(key) is tuple else parts[0]
         return whole, None if by_array and numbers else numbers and not by_array and len(parts) == ndim
+
+    def need_together(self, parts: list) -> None:
+        """NumPy counts numbers as indices by arrays where there are such; PyTorch takes them first. Together in one place both are the same."""
+        if sum(part is Ellipsis for part in parts) > 1:
+            raise Break("NumPy call", "an index with two ellipses")
+        kinds = ["slice" if part is None or part is Ellipsis or type(part) is slice else "array" if type(part) is Traced else "number" for part in parts]
+        places = [at for at, kind in enumerate(kinds) if kind != "slice"]
+        if "array" in kinds and "number" in kinds and places[-1] - places[0] >= len(places):
+            raise Break("NumPy call", "an index with numbers and arrays that stand apart")
 
     def item(self, array: TracedArray, key: Any) -> Any:
         place, scalar = self.key(array, key)
         if array.scalar:
             raise Break("NumPy call", "an item of a number")
+        if any(type(part) is Traced for part in (place if type(place) is tuple else (place,))):
+            self.need_order(array.tensor)
         found = self.op(operator.getitem, array.tensor, place)
         by_number = any(type(part) is Traced and not part.stand_in._array.ndim for part in (place if type(place) is tuple else (place,)))
         if by_number and found.stand_in._array.ndim:
@@ -491,13 +547,22 @@ def squeezed(self: Arrays, value: Traced, axis: Any = None) -> Traced:
 
 
 def copied(self: Arrays, value: Traced) -> Traced:
+    self.need_order(value)
     return self.op("clone", value)
+
+
+def moved(name: str) -> Callable:
+    """An op with the arguments of NumPy's function, in a new array."""
+    def arrange(self: Arrays, value: Traced, *args: Any) -> Traced:
+        self.need_order(value)
+        return self.op(name, value, *args)
+    return arrange
 
 
 def repeated(self: Arrays, value: Traced, repeats: Any, axis: Any = None) -> Traced:
     if type(repeats) is not int:
         raise Break("NumPy call", "repeat by several numbers")
-    return self.op("repeat_interleave", value, repeats, axis)
+    return moved("repeat_interleave")(self, value, repeats, axis)
 
 
 SHAPING: dict[Any, tuple[Callable, tuple]] = {
@@ -505,8 +570,8 @@ SHAPING: dict[Any, tuple[Callable, tuple]] = {
     np.squeeze: (squeezed, ("axis",)), np.expand_dims: (lambda self, value, axis: self.op("unsqueeze", value, self.axis(axis)), ("axis",)),
     np.swapaxes: (lambda self, value, axis1, axis2: self.op("transpose", value, axis1, axis2), ("axis1", "axis2")),
     np.moveaxis: (lambda self, value, source, destination: self.op("movedim", value, source, destination), ("source", "destination")),
-    np.roll: (lambda self, value, shift, axis=None: self.op("roll", value, shift, axis), ("shift", "axis")),
-    np.tile: (lambda self, value, reps: self.op("tile", value, reps if type(reps) is tuple else (reps,)), ("reps",)),
+    np.roll: (lambda self, value, shift, axis=None: moved("roll")(self, value, shift, axis), ("shift", "axis")),
+    np.tile: (lambda self, value, reps: moved("tile")(self, value, reps if type(reps) is tuple else (reps,)), ("reps",)),
     np.repeat: (repeated, ("repeats", "axis")), np.copy: (copied, ("order",)), np.ndarray.flatten: (flattened, ("order",)),
     np.ndarray.copy: (copied, ("order",)),
 }
@@ -514,7 +579,7 @@ FILLED: dict[Any, tuple[str, tuple]] = {
     np.zeros: ("zeros", ("shape", "dtype")), np.ones: ("ones", ("shape", "dtype")), np.full: ("full", ("shape", "fill_value", "dtype")),
     np.zeros_like: ("zeros", ("a", "dtype")), np.ones_like: ("ones", ("a", "dtype")), np.full_like: ("full", ("a", "fill_value", "dtype")),
 }
-METHODS = {name: getattr(np, name) for name in "sum prod mean std var max min any all argmax argmin cumsum cumprod clip squeeze ravel swapaxes repeat conjugate".split()}
+METHODS = {name: getattr(np, name) for name in "sum prod mean std var max min any all argmax argmin cumsum cumprod clip squeeze ravel swapaxes repeat".split()}
 
 
 def handled(function: Any, method: Callable) -> Callable:
@@ -552,7 +617,8 @@ def array_calls() -> dict:
     for kind in (np.ndarray, np.generic):
         found.update({getattr(kind, name): found[function] for name, function in METHODS.items()})
         found[kind.reshape], found[kind.transpose] = spread(np.reshape), spread(np.transpose)
-    found[np.ndarray.dot], found[np.ndarray.conj] = found[np.dot], found[np.conjugate]
+    found[np.ndarray.dot] = found[np.dot]
+    found[np.ndarray.conj] = found[np.ndarray.conjugate] = handled(np.conjugate, Arrays.conjugate)
     return found
 
 

@@ -251,10 +251,14 @@ def convert(value: Value, source: str, target: str) -> Value:
     if b in floats:
         return value.cast("uitofp" if unsigned else "sitofp", b)
     if a in floats:
-        # Through int64 and cut off, which is what the C cast gives on this machine; saturating keeps it defined.
-        wide = Type("i64", value.type.lanes)
+        # As x86's instructions, which PyTorch's and NumPy's casts are: what does not fit, and NaN, is the smallest integer; short ones are cut
+        # off an int32. Saturating keeps it defined.
+        bits = 64 if b == "i64" else 32
+        wide, limit = Type(f"i{bits}", value.type.lanes), 2.0 ** (bits - 1)
         whole = value.function.intrinsic("fptosi.sat", value, result=wide, types=(wide, value.type))
-        return whole.cast("trunc", b) if b != "i64" else whole
+        fits = (value >= -limit) & (value < limit)
+        whole = fits.select(whole, whole.constant(-2 ** (bits - 1)))
+        return whole if b == f"i{bits}" else whole.cast("trunc", b)
     narrower = value.type.of(b).bits < value.type.bits
     return value.cast("trunc" if narrower else ("zext" if unsigned else "sext"), b)
 

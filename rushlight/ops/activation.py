@@ -10,7 +10,6 @@ from ..core.error_function import in_chunks, normal_cdf
 from .record import composite, pointwise, primitive
 
 
-
 def floats_only(array, kernel):
     """Refuse integers as PyTorch's kernels do."""
     if array.dtype.kind not in "fc":
