@@ -11,6 +11,7 @@ from threading import Lock
 import numpy as np
 
 from ..core import memory, modes, quiet
+from ..core.parallel import free_in_child
 from ..tensor import OutputEdge, Tensor, asarray, ndarray, new, note_writes, user_frame, wrap
 from .node import Freed, deliver, state
 
@@ -186,6 +187,7 @@ def accumulate(leaf, gradient, owned, create, frame):
 
 
 LEAF_LOCK = Lock()
+free_in_child(LEAF_LOCK)
 
 
 def accumulate_values(leaf, gradient, owned, frame):

@@ -3,6 +3,7 @@
 Read `Compiled.caller` first: its loop is all that happens on a call.
 """
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -35,6 +36,9 @@ from .trial import Trial
 
 # Translating is serial: the lock is held while a point is captured, never while compiled code runs.
 LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a child would wait for ever for a thread of its parent's; the parent waits until it has translated
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+
 
 class Busy(threading.local):
     """What the current thread is doing."""

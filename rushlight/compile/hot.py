@@ -22,6 +22,7 @@ from ..capture.trace import Continue, Entry, Failed, guard_names
 from ..capture.traced import MODES
 from ..core import memory, modes
 from ..core.clock import TIMES, Follower, tick, user_frame
+from ..core.parallel import free_in_child
 from ..kernels import launch, pool
 from ..kernels.differentiate import CompiledBackward
 from ..kernels.launch import Direct
@@ -43,6 +44,7 @@ TAKEN = re.compile(r"([SKvat]\d+|o|result|spent|node|frame)$|R_")  # names that 
 
 
 WRITING = threading.Lock()
+free_in_child(WRITING)
 MISSING = object()  # stands for an argument that was not given
 
 

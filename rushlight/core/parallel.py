@@ -17,6 +17,12 @@ def wanted():
     return int(text) if text.isdigit() else 0
 
 
+def free_in_child(lock):
+    """In a child of `fork` a lock is free: the thread that held it is not there. For locks around what is whole at any time."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lock._at_fork_reinit)
+
+
 class Threads:
     """Process-wide settings."""
 

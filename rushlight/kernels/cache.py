@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ..core.parallel import free_in_child
+
 MAGIC = b"rushlight object 1\n"
 LIMIT = 1 << 30  # bytes in all
 _stores = 0
@@ -32,6 +34,7 @@ class Carried:
 
 _carried: "weakref.WeakSet[Carried]" = weakref.WeakSet()
 _carrying = threading.Lock()
+free_in_child(_carrying)
 _recordings: list[dict[str, bytes]] = []
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from ..core import memory
 from ..core.dtypes import BY_NUMPY
 from ..core.outline import outline
-from ..core.parallel import Threads
+from ..core.parallel import Threads, free_in_child
 from ..ops import generate, record
 from ..tensor import PLAIN
 from . import along, fuse, llvm, matmul_half, pool, program, runtime, structs
@@ -52,6 +52,7 @@ LINEAR = ("_linear_rows", "_linear_batch")  # likewise, of half types
 CASTS = ("float16", "bfloat16", "float32", "float64")
 _kernels: dict[tuple, Any] = {}
 _lock = threading.Lock()
+free_in_child(_lock)
 
 
 class Kernel:

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..core.generator import hold_all, release_all
 from . import binding, cache, objects
 from .host import QUESTIONS_IR, Host, granted, recall, remember
 
@@ -344,5 +345,15 @@ def needed_symbols(text: str) -> set[str]:
     return names | IMPLIED | ({"fmod", "fmodf"} if "frem" in text else set())
 
 
+def hold() -> None:
+    hold_all()  # first, as a draw does that has its code made
+    _lock.acquire()
+
+
+def release() -> None:
+    _lock.release()
+    release_all()
+
+
 if hasattr(os, "register_at_fork"):  # a child whose parent's other thread was compiling would wait for it for ever
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+    os.register_at_fork(before=hold, after_in_parent=release, after_in_child=release)
