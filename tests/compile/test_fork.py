@@ -14,6 +14,7 @@ def fresh(number):
     exec(f"def f(x): return (x * {number}.5 + {number}).sin().exp() @ x.T", scope)
     return scope["f"]
 
+torch.compile(fresh(0))(torch.randn(2, 3, requires_grad=True)).sum().backward()  # a fork in the middle of an import is Python's to solve
 stop = []
 
 def work(seed):
