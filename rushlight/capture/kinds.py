@@ -17,9 +17,9 @@ from .symbols import Symbol
 REDUCTIONS_OF_NUMPY = frozenset({np.prod, np.sum, np.mean, np.max, np.min, np.std, np.var, np.median, np.any, np.all, np.round})
 ONCE = "Function that runs once"  # the reason of a break that makes the whole call run as ordinary Python
 ABSENT = object()
-NATIVE_TYPES = (list, dict, tuple, set, frozenset, str, bytes, bytearray, int, float, bool, complex, slice, range,
+NATIVE_TYPES = (list, dict, tuple, set, frozenset, str, bytes, int, float, bool, complex, slice, range,
                 collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter, type(None),
-                type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType, memoryview)
+                type({}.keys()), type({}.values()), type({}.items()), types.MappingProxyType)
 # Methods that only move items about: pending items may stay pending.
 STRUCTURAL = {
     list: {"append", "extend", "insert", "pop", "clear", "reverse", "copy", "__getitem__", "__len__", "__iter__",

@@ -131,6 +131,8 @@ class Operations(Attributes):
         self.check_plain(right)
         if not isinstance(left, NATIVE_TYPES) or type(left) not in NATIVE_TYPES:
             self.check_plain(left)
+        if inplace and type(left) not in NATIVE_TYPES and hasattr(type(left), f"__i{name}__"):
+            raise Break("In-place operator", f"{op} writes into an object of {type(left).__name__}, which a graph does not follow")
         return self.taken(super().binary(op, left, right))
 
     def is_scalar(self, value: Any) -> bool:
@@ -249,7 +251,7 @@ class Operations(Attributes):
                 return container[key]
             getter, _ = find(container, "__class_getitem__")
             return container[key]
-        if isinstance(container, (list, tuple, str, bytes, range, collections.deque, types.MappingProxyType, bytearray)):
+        if isinstance(container, (list, tuple, str, bytes, range, collections.deque, types.MappingProxyType)):
             return container[self.index(key)]
         if method is ABSENT:
             raise TypeError(f"'{kind.__name__}' object is not subscriptable")
@@ -285,7 +287,7 @@ class Operations(Attributes):
             self.check_frozen(container, "__setitem__")
             container[self.key(key)] = value
             return
-        if isinstance(container, (list, collections.deque, bytearray)):
+        if isinstance(container, (list, collections.deque)):
             key = self.index(key)
             if isinstance(key, slice):
                 value = self.unpack(value)
@@ -308,7 +310,7 @@ class Operations(Attributes):
             self.check_frozen(container, "__delitem__")
             del container[self.key(key)]
             return
-        if isinstance(container, (list, collections.deque, bytearray)):
+        if isinstance(container, (list, collections.deque)):
             del container[self.index(key)]
             return
         raise TypeError(f"'{kind.__name__}' object doesn't support item deletion")
