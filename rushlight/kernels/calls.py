@@ -128,7 +128,9 @@ class Result:
         left = self.called.left
         if self.work is not None:
             with np.errstate(all="ignore"):
-                left.results = self.work(arrays[:-1])
+                found = self.work(arrays[:-1])
+            # The others are stored by later steps, when the memory of the arguments, of which they may be views, can have other values.
+            left.results = [part if at == self.number or part.flags.owndata else part.copy() for at, part in enumerate(found)]
         result = left.results[self.number]
         if result.shape != arrays[-1].shape:
             raise Unsupported("a result of another shape than tracing found")
