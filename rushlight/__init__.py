@@ -122,7 +122,7 @@ def imported(module):
         return importlib.import_module("." + module, __name__)
 
 
-OWN = {"MODULES", "NAMES", "OWN", "Waits", "absent", "busy", "compiled_layers", "generate", "graph_node", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
+OWN = {"MODULES", "NAMES", "OWN", "Waits", "absent", "busy", "compiled_layers", "fused_on_all_cores", "generate", "graph_node", "half_cast", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
 
 
 def __dir__():
