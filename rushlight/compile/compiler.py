@@ -13,7 +13,7 @@ from ..core.tracing import followed
 from ..func.arrays import wrap_numpy
 from ..optim.optimizer import caller
 from .api import compile, default_backend, find_backend, list_backends
-from .dispatch import busy, epoch, everything, stance
+from .dispatch import doing, epoch, everything, stance
 from .policy import STRICTNESS
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
@@ -63,13 +63,13 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
     @functools.wraps(original)
     def disabled(*args: Any, **kwargs: Any) -> Any:
-        before = busy.disabled
-        busy.disabled = before or recursive
+        before = doing.disabled
+        doing.disabled = before or recursive
         slow[0] += 1
         try:
             return original(*args, **kwargs)
         finally:
-            busy.disabled = before
+            doing.disabled = before
             slow[0] -= 1
     disabled.__dict__.pop("_rushlight_original", None)
     disabled.__dict__.pop("_rushlight_compiled", None)

@@ -40,13 +40,13 @@ if hasattr(os, "register_at_fork"):  # a child would wait for ever for a thread 
     os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
 
 
-class Busy(threading.local):
+class Doing(threading.local):
     """What the current thread is doing."""
 
     tracing = disabled = False
 
 
-busy = Busy()
+doing = Doing()
 stance = {"now": "default"}  # see compiler.set_stance
 NATIVELY = object()
 LENGTHS = 8  # of unrolled loops; a function that meets more runs as ordinary Python
@@ -142,7 +142,7 @@ class Compiled:
         def call(args: tuple, kwargs: dict) -> Any:
             if first:
                 args = first + args
-            if slow[0] and (busy.tracing or busy.disabled or overriding.MODES.get() or stance["now"] == "force_eager") or config.disable or self.never is not None:
+            if slow[0] and (doing.tracing or doing.disabled or overriding.MODES.get() or stance["now"] == "force_eager") or config.disable or self.never is not None:
                 if self.never is not None and self.fullgraph:
                     raise Unsupported(f"Attempt to trace {self.never}\n  Explanation: {function.__qualname__} cannot be captured as one graph")
                 return function(*args, **kwargs)
@@ -337,7 +337,7 @@ class Compiled:
             if config.error_on_recompile:
                 raise RecompileError(message)
         self.made += 1
-        busy.tracing = True
+        doing.tracing = True
         slow[0] += 1
         try:
             policy = Policy(self, point)
@@ -370,7 +370,7 @@ class Compiled:
             self.give_way(point)
             return None
         finally:
-            busy.tracing = False
+            doing.tracing = False
             slow[0] -= 1
         if "guards" in LOGS:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
