@@ -154,6 +154,9 @@ class External(Array):
         self.kind, self.parameters = kind, parameters
 
 
+MANY = 64  # steps of an elementwise array that are looked at
+
+
 def contiguous(shape: Shape) -> Shape:
     """Row-major strides in elements."""
     strides, step = [], 1
@@ -306,6 +309,23 @@ def strided(array: Array) -> Source | None:
             return None
         return restrided(below, array.shape) if isinstance(array, Reshape) else viewed(below, array.shape, array.map)
     return Source(array, array.shape, array.dtype, contiguous(array.shape))
+
+
+def lies_along(array: Array) -> int:
+    """The dim along which most of what an elementwise array reads is contiguous; the last where nothing says so."""
+    found = [0] * array.ndim
+    stack, seen = [array], {array}
+    while stack and len(seen) < MANY:
+        node = stack.pop()
+        if isinstance(node, Point):
+            new = [arg for arg in node.args if same(arg.shape, array.shape) and arg not in seen]
+            stack += new
+            seen.update(new)
+            continue
+        below = strided(node)
+        for dim, stride in enumerate(() if below is None else below.strides):
+            found[dim] += same(stride, 1) and not same(array.shape[dim], 1)
+    return max(range(array.ndim), key=lambda dim: (found[dim], dim))
 
 
 def read(buffer: str, offset: Affine, dtype: str, guard: Expr | None) -> Expr:

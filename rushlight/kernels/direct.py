@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from ..core.parallel import Threads
 from .ir import Function, Module, Type, Value
-from .panels import I64, POINTER, transposed_square
+from .panels import I64, POINTER
 from .sizes import ceil_div, is_open, same
+from .squares import transposed_square
 
 SUMS = 8  # at least, so that the multipliers always have one to work on
 LINE = 64  # bytes of the caches

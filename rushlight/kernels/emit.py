@@ -12,6 +12,7 @@ from . import llvm, scalars
 from .ir import Function, Module, Type, Value
 from .loops import Affine, Call, Const, Expr, Fetch, Index, Kernel, Load, Local, Stage, walk
 from .sizes import Size, ceil_div, possibly, same, typical
+from .squares import turn
 
 SHORT = 64  # steps of a row up to which its rest is worth a thought
 BLOCK = 4096  # elements of the vector variable in one item, where that variable is split
@@ -53,8 +54,11 @@ class Plan:
             self.unroll //= 2
         while kernel.block % (self.lanes * self.unroll) and self.unroll > 1:
             self.unroll //= 2
+        self.across, self.squares = self.choose_squares(exprs)
+        if self.squares:
+            self.unroll = 1
         self.step = self.lanes * self.unroll
-        self.outer = [(var, n) for var, n in kernel.rows if var != kernel.vector]
+        self.outer = [(var, ceil_div(n, self.lanes) if var == self.across else n) for var, n in kernel.rows if var != kernel.vector]
         rows = 1
         for _, n in self.outer:
             rows *= n
@@ -63,10 +67,28 @@ class Plan:
         else:
             loops = max([1] + [typical(size(stage.loops)) for stage in kernel.stages])
             block = max(BLOCK // loops, 1) if any(stage.loops for stage in kernel.stages) else BLOCK
-            block = kernel.block or block
+            block = kernel.block or (max(BLOCK // self.lanes, self.lanes) if self.squares else block)
             self.block = ceil_div(block if is_open else min(self.extent, block), self.step) * self.step
             self.blocks = ceil_div(self.extent, self.block)
         self.items = rows * self.blocks
+
+    def choose_squares(self, exprs: list[Expr]) -> tuple[str, list[Load]]:
+        """A row variable along which loads are contiguous that are scattered along the lanes, and these loads.
+
+        They are read a square at a time, so an item goes over as many rows as there are lanes.
+        """
+        kernel, found = self.kernel, {}
+        if kernel.block or self.inner or self.lanes < 4 or any(stage.loops for stage in kernel.stages):
+            return "", []
+        rows = {var: n for var, n in kernel.rows if var != kernel.vector and (type(n) is Size or n >= self.lanes)}
+        for expr in exprs:
+            if isinstance(expr, Load) and scalars.SIZE[expr.dtype] in (4, 8):
+                step = expr.index.of(kernel.vector)
+                if type(step) is Size or step >= self.lanes:
+                    for var, coefficient in expr.index.terms:
+                        if var in rows and same(coefficient, 1):
+                            found.setdefault(var, []).append(expr)
+        return max(found.items(), key=lambda item: len(item[1]), default=("", []))
 
 
 def across(f: Function, value: Value, combine: Callable[[Value, Value], Value]) -> Value:
@@ -127,6 +149,7 @@ class Emitter:
         self.mask: Value | None = None
         self.left = 0  # lanes of the mask, if it is the same whenever it is used
         self.copies = 1
+        self.turned: dict[Load, tuple[Value, Value | None]] = {}  # loads that are read by squares: where these lie, and their present row
         self.stored = {store.buffer for stage in kernel.stages for store in stage.stores}
 
     def write(self) -> Function:
@@ -157,7 +180,9 @@ class Emitter:
                     self.bind(var, f.op("urem", rest, f.i64(n)))
                     rest = f.op("udiv", rest, f.i64(n))
             self.uniform = dict(steady)
-            if plan.inner:
+            if plan.squares:
+                self.over_squares(low, high)
+            elif plan.inner:
                 self.rows_with_inner_vector()
             else:
                 self.settle(kernel.stages, {kernel.vector, *within})
@@ -202,6 +227,52 @@ class Emitter:
             self.uniform = dict(settled)
             self.plain_stage(stage, scalar=False)
         self.uniform = settled
+
+    def over_squares(self, low: Value, high: Value) -> None:
+        """As many rows as lanes, by squares; what is left over of rows or lanes by single rows."""
+        f, plan, vector, var = self.f, self.plan, self.kernel.vector, self.plan.across
+        rows, lanes = dict(self.kernel.rows)[var], plan.lanes
+        first = self.index[var] * lanes
+        stop = first + lanes
+        settled = self.uniform
+
+        def by_rows(low: Value, high: Value) -> None:
+            def row(number: Value) -> None:
+                self.bind(var, number)
+                self.uniform = dict(settled)
+                self.over_vector(low, high, self.lane_rows)
+
+            f.loop(first, stop.below(rows) if possibly(rows % lanes) else stop, 1, row)
+
+        def by_squares() -> None:
+            whole = plan.extent - plan.extent % lanes
+            f.loop(low, high.below(whole) if possibly(plan.extent % lanes) else high, lanes, square)
+            if possibly(plan.extent % lanes):
+                by_rows(low.above(whole), high)
+
+        def square(position: Value) -> None:
+            self.bind(vector, position)
+            self.bind(var, first)
+            for load, (scratch, _) in self.turned.items():
+                element = scalars.MEMORY[load.dtype]
+                f.call(turn(f.module, element, lanes, lanes), None, self.address(load.buffer, load.index, element, 0),
+                       f.i64(load.index.of(vector)), scratch, f.i64(lanes))
+
+            def row(number: Value) -> None:
+                self.bind(var, first + number)
+                self.uniform, self.copies, self.mask = dict(settled), 1, None
+                for load, (scratch, _) in self.turned.items():
+                    self.turned[load] = scratch, f.address(scratch, number * lanes, scalars.MEMORY[load.dtype])
+                self.lane_rows()
+                self.turned = {load: (scratch, None) for load, (scratch, _) in self.turned.items()}
+
+            f.loop(f.i64(0), f.i64(lanes), 1, row)
+
+        self.turned = {load: (f.alloca(Type(scalars.MEMORY[load.dtype], lanes), lanes), None) for load in plan.squares}
+        if possibly(rows % lanes):
+            f.either(stop <= rows, by_squares, lambda: by_rows(low, high))
+        else:
+            by_squares()
 
     def over_vector(self, low: Value, high: Value, body: Any) -> None:
         """Run `body` for full unrolled steps in [low, high), then the rest under a mask."""
@@ -432,6 +503,9 @@ class Emitter:
         f, element = self.f, scalars.MEMORY[expr.dtype]
         align = scalars.SIZE[expr.dtype]
         kind = Type(element, lanes)
+        _, row = self.turned.get(expr, (None, None))
+        if row is not None:
+            return f.load(kind, row, 64)
         pointer, step = self.address(expr.buffer, expr.index, element, copy), expr.index.of(self.kernel.vector)
         if lanes == 1:
             return f.load(kind, pointer, align)
@@ -470,6 +544,9 @@ class Emitter:
             if mask is not None:
                 pointer = mask.select(pointer, self.bases[expr.buffer])
             return f.load(kind, pointer, align)
+        if expr.guard is not None and not self.depends_known(expr.guard):
+            # Lanes that a mask leaves out take hundreds of cycles where nothing lies in memory.
+            pointer = self.uniform[expr.guard].select(pointer, self.bases[expr.buffer])
         if mask is None:
             mask = f.constant(yes, True)
         if step == 1:

@@ -27,6 +27,7 @@ from .arrays import (
     broadcast_shapes,
     contiguous,
     is_split,
+    lies_along,
     restrided,
     strided,
     viewed,
@@ -188,7 +189,7 @@ class Maker:
         kept = math.prod(kept_shape)
         lanes = array.shape[-1] if array.ndim - 1 not in dims else 1
         parallel = -(-typical(kept) // max(min(typical(lanes), 64), 1))
-        if parallel < 16 and typical(array.size) >= 1 << 17:
+        if parallel < 16 and typical(array.size) >= 1 << 17 and (typical(kept) < 16 or lies_along(array) not in dims):
             first = max(dims, key=lambda d: typical(array.shape[d]))
             pieces = 0 if is_open(array.shape[first]) else next((p for p in (64, 60, 56, 50, 48, 40, 36, 32, 30, 28, 25, 24, 20, 16, 15, 14, 12, 10, 9, 8, 7, 6, 5, 4)
                            if array.shape[first] % p == 0 and array.shape[first] > p), 0)

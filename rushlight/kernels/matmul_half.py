@@ -13,8 +13,9 @@ from .epilogue import Follow
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
 from .matmul import Product, choose, contiguous_batch, followed, operand, placed
-from .panels import I64, POINTER, Operand, transposed_square
+from .panels import I64, POINTER, Operand
 from .runtime import Step
+from .squares import transposed_square
 
 
 def usable() -> bool:

@@ -7,9 +7,10 @@ lays out a whole matrix, `Packing.packer` a function by which a product's task l
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import llvm, scalars
+from . import scalars
 from .ir import Function, Module, Type, Value
 from .sizes import ceil_div, possibly, same
+from .squares import turn
 
 I64, POINTER = Type("i64"), Type("ptr")
 BAND = 16  # rows that packing reads at a time
@@ -209,34 +210,8 @@ class Packing:
         """Entries that are contiguous along k, a square of lanes at a time."""
         lanes = self.shape.lanes
         for first in range(0, width, lanes):
-            f.call(self.square(min(lanes, width - first), width < lanes), None, f.address(base, k + f.i64(across) * first, self.element), f.i64(across),
+            f.call(turn(self.module, self.element, lanes, min(lanes, width - first), width < lanes), None, f.address(base, k + f.i64(across) * first, self.element), f.i64(across),
                    f.address(to, k * width + first, self.element), f.i64(width))
-
-    def square(self, count: int, spills: bool) -> str:
-        """void f(from, across, to, width): `count` vectors that lie `across` entries apart, transposed to rows `width` apart.
-
-        `spills`: rows are no wider than that, so one may be written before the next as a whole vector.
-
-        One function for all products: to compile the shuffles takes longer than most of a product's code.
-        """
-        lanes, vector = self.shape.lanes, Type(self.element, self.shape.lanes)
-        name = f"turn_{self.element}_{lanes}_{count}{'_spills' if spills else ''}"
-        if name not in self.module.functions:
-            f = self.module.function(name, "void", [("from", POINTER), ("across", I64), ("to", POINTER), ("width", I64)], "noinline nounwind", "internal")
-            source, across, target, width = f.parameters
-            rows = []
-            for i in range(count):
-                rows.append(f.load(vector, source, self.size))
-                source = f.address(source, across, self.element) if i < count - 1 else source
-            rows += [f.constant(vector, 0.0)] * (lanes - count)
-            for i, value in enumerate(transposed_square(f, rows)):
-                if spills and i * count + lanes <= lanes * count:
-                    f.store(value, target, self.size)  # what goes beyond this row, the next ones overwrite
-                else:
-                    f.store_first(value, target, count, self.size)
-                target = f.address(target, width, self.element) if i < lanes - 1 else target
-            f.ret()
-        return name
 
     def copy_rows(self, f: Function, base: Value, to: Value, present: Value, along: int, width: int, partial: bool, low: Value,
                   high: Value, last: Value) -> None:
@@ -279,33 +254,3 @@ class Packing:
             if stride:
                 total = total + index * stride
         return total
-
-
-def transposed_square(f: Function, rows: list[Value]) -> list[Value]:
-    """As many vectors as lanes, transposed: halves of 128 bits are interleaved by ever larger groups, then such parts change places.
-
-    Each shuffle is one instruction of x86.  A fence behind each keeps LLVM from looking for better ones across stages, in vain: 30 ms a
-    square of 16.
-    """
-    kind, step = rows[0].type, 1
-    if not kind.is_float:  # fences are for these only
-        return [row.bitcast(kind.element) for row in transposed_square(f, [row.bitcast("float" if kind.bits == 32 else "double") for row in rows])]
-    rows, lanes, fenced = list(rows), kind.lanes, llvm.host().triple.startswith("x86_64")
-    near = min(lanes, 128 // kind.bits)
-
-    def picks(odd: int) -> str:
-        if step < near:  # the lower or upper halves of both, interleaved
-            taken = [part + odd * near // 2 + at // (2 * step) * step + at % step + at // step % 2 * lanes for part in range(0, lanes, near) for at in range(near)]
-        else:  # the even or odd parts of one, then those of the other
-            taken = [base + part + at for base in (0, lanes) for part in range(odd * near, lanes, 2 * near) for at in range(near)]
-        return ", ".join(f"i32 {number}" for number in taken)
-
-    while step < lanes:
-        low, high = picks(0), picks(1)
-        for i in range(lanes):
-            if not i & step:
-                made = [f.emit(kind, f"shufflevector {rows[i]}, {rows[i + step]}, <{lanes} x i32> <{pick}>") for pick in (low, high)]
-                rows[i], rows[i + step] = [f.intrinsic("arithmetic.fence", value) for value in made] if fenced else made
-        step *= 2
-    bits = near.bit_length() - 1  # of a number within 128 bits: interleaving has turned their order round
-    return [rows[i - i % near + sum((i >> bit & 1) << bits - 1 - bit for bit in range(bits))] for i in range(lanes)]

@@ -23,9 +23,10 @@ from .epilogue import Follow
 from .externals import Emitted
 from .ir import Function, Module, Type, Value
 from .matmul import LASTS, Product, contiguous_batch, followed, operand, placed
-from .panels import I64, POINTER, Operand, Shape, transposed_square
+from .panels import I64, POINTER, Operand, Shape
 from .runtime import Step
 from .sizes import ceil_div, grain, is_open, possibly, same, typical
+from .squares import transposed_square
 
 ROWS, STEP = 16, 32  # rows of a tile, and of K that one of A (or B) has
 TILE = ROWS * STEP  # elements of bfloat16
