@@ -551,7 +551,15 @@ class Emitter:
             mask = f.constant(yes, True)
         if step == 1:
             return self.masked("load", kind, pointer, align, mask, f.constant(kind, 0))
-        return self.masked("gather", kind, self.pointers(pointer, element, step, lanes), align, mask, f.constant(kind, 0))
+        zero = f.constant(kind, 0)
+
+        def gather() -> Value:
+            return self.masked("gather", kind, self.pointers(pointer, element, step, lanes), align, mask, zero)
+
+        if expr.guard is None or not self.depends_known(expr.guard):
+            return gather()
+        # The border of a row is in few of its vectors, and to gather no lane takes as long as all of them.
+        return f.value_if(f.intrinsic("vector.reduce.or", mask, result=Type("i1"), types=(yes,)), gather, zero)
 
     def position(self, expr: Fetch, copy: int, lanes: int, asked: Value | None) -> Value:
         """Where in the buffer a computed position leads; 0, and a fault noted, where it is out of range."""

@@ -433,6 +433,16 @@ class Function:
         self.branch(f"{tag}.end")
         self.block(f"{tag}.end")
 
+    def value_if(self, condition: Value, body: Callable[[], Value], other: Value) -> Value:
+        """body() if condition else other, which is known already."""
+        tag, before = self.fresh("if"), self.label
+        self.branch_if(condition, f"{tag}.then", f"{tag}.end")
+        self.block(f"{tag}.then")
+        value, inside = body(), self.label
+        self.branch(f"{tag}.end")
+        self.block(f"{tag}.end")
+        return self.phi(value.type, [(value.text, inside), (other.text, before)])
+
     def either(self, condition: Value, yes: Callable[[], object], no: Callable[[], object]) -> None:
         """yes() if condition else no()."""
         tag = self.fresh("either")

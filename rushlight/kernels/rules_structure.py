@@ -4,6 +4,7 @@ import builtins
 import math
 from typing import Any
 
+from ..ops.padding import ranges
 from .arrays import Array, External, Point, Reduce, Source, broadcast_shapes, contiguous
 from .make import Maker, Unsupported, bounds, unit
 from .rules import RULES, casting, copied, only, rule
@@ -63,6 +64,8 @@ def stack(make: Maker, tensors: Any, dim: int = 0, *, out: None = None) -> Array
 
 @rule("pad", "constant_pad_nd")
 def pad(make: Maker, input: Array, pad: Any, mode: str = "constant", value: Any = None) -> Array:
+    if mode in ("reflect", "replicate", "circular") and value is None:
+        return bordered(make, input, pad, mode)
     if mode != "constant" or value or len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise Unsupported(f"padding by {mode}")
     before, shape = [0] * input.ndim, list(input.shape)
@@ -77,6 +80,69 @@ def pad(make: Maker, input: Array, pad: Any, mode: str = "constant", value: Any 
         before[d] = builtins.max(low, 0)
         shape[d] = result.shape[d] + builtins.max(low, 0) + builtins.max(high, 0)
     return make.pad(result, before, tuple(shape))
+
+
+def padded_dims(shape: Any, pad: Any) -> list[tuple[int, int, int]]:
+    """The dims that padding changes, the last first, and by how much at either end."""
+    numbers = [(len(shape) - 1 - at, pad[2 * at], pad[2 * at + 1]) for at in range(len(pad) // 2)]
+    if not builtins.all(type(n) is int for dim, low, high in numbers for n in (shape[dim], low, high)):
+        raise Unsupported("a border of open sizes")
+    if not builtins.all(builtins.max(-low, 0) < shape[dim] - builtins.max(-high, 0) for dim, low, high in numbers):
+        raise Unsupported("padding that keeps nothing")
+    return [(dim, low, high) for dim, low, high in numbers if low or high]
+
+
+def bordered(make: Maker, input: Array, pad: Any, mode: str) -> Array:
+    """input with a border of its own values: along the last dim by joining ranges, along others by an index, the same for a whole row."""
+    result = input
+    for dim, low, high in builtins.reversed(padded_dims(input.shape, pad)):
+        parts = []
+        if dim < input.ndim - 1:
+            result = take(make, result, row_index(make, input.shape[dim], low, high, mode), dim)
+            continue
+        for start, stop, step, times in ranges(input.shape[dim], low, high, mode):
+            part = make.slice(result, dim, start, stop, step)
+            parts.append(make.expand(part, (*part.shape[:dim], times, *part.shape[dim + 1:])) if times > 1 else part)
+        result = make.join(parts, dim)
+    return result if result is not input else copied(make, input)
+
+
+def row_index(make: Maker, size: int, low: int, high: int, mode: str) -> Array:
+    """For each place along a padded dim, where in the input its value lies."""
+    at = make.iota((low + size + high,), -low, (1,))
+    if mode == "replicate":
+        return make.point("minimum", make.point("maximum", at, 0), size - 1)
+    if mode == "reflect":
+        return make.point("sub", size - 1, make.point("abs", make.point("sub", size - 1, make.point("abs", at))))
+    first, last = builtins.max(-low, 0), size - builtins.max(-high, 0)
+    wrapped = make.where(make.point("lt", at, first, dtype="bool"), make.point("add", at, last - first), at)
+    return make.where(make.point("ge", at, last, dtype="bool"), make.point("sub", at, last - first), wrapped)
+
+
+@rule("border_backward")
+def border_backward(make: Maker, grad: Array, shape: Any, pad: Any, mode: str) -> Array:
+    """What `bordered` repeats is added up: each range of the gradient where it came from."""
+    total = grad
+    for dim, low, high in builtins.reversed(padded_dims(shape, pad)):
+        at, terms = 0, []
+        for start, stop, step, times in ranges(shape[dim], low, high, mode):
+            count = (stop - start) * step
+            part = make.slice(total, dim, at, at + count * times, 1)
+            at += count * times
+            if times > 1:
+                part = make.reduce("sum", part, dim, keepdim=True)
+            if step < 0:
+                part, start = make.slice(part, dim, count - 1, -1, -1), stop + 1
+            size = (*part.shape[:dim], shape[dim], *part.shape[dim + 1:])
+            terms.append(make.pad(part, [start if d == dim else 0 for d in range(part.ndim)], size))
+        total = terms[0]
+        for term in terms[1:]:
+            total = make.raw("add", [total, term], grad.dtype)
+    return total
+
+
+for _name in ("_border_pad", *(f"_{mode}_pad{n}d" for mode in ("reflect", "replicate", "circular") for n in (1, 2, 3))):
+    RULES[_name] = bordered
 
 
 @rule("pad_to")

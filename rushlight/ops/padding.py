@@ -53,11 +53,32 @@ def sources(size, low, high, mode):
     return np.where(at >= size, period - at, at)
 
 
+def ranges(size, low, high, mode):
+    """The same as ranges: (start, stop, step, times each is there), where padding keeps anything of the input."""
+    first, last = max(-low, 0), size - max(-high, 0)
+    if mode == "reflect":
+        left, right = (low, 0, -1, 1), (size - 2, size - 2 - high, -1, 1)
+    elif mode == "replicate":
+        left, right = (0, 1, 1, low), (size - 1, size, 1, high)
+    else:
+        left, right = (last - low, last, 1, 1), (first, first + high, 1, 1)
+    return [left] * (low > 0) + [(first, last, 1, 1)] + [right] * (high > 0)
+
+
 def repeated(input, pad, mode):
     result = input
     for axis, (low, high) in enumerate(pairs_of(pad, input.ndim)):
-        if low or high:
-            result = result.take(sources(input.shape[axis], low, high, mode), axis)
+        size = input.shape[axis]
+        if not (low or high):
+            continue
+        if max(-low, 0) >= size - max(-high, 0):
+            result = result.take(sources(size, low, high, mode), axis)
+            continue
+        parts = []
+        for start, stop, step, times in ranges(size, low, high, mode):
+            part = result[(slice(None),) * axis + (slice(start, stop if stop >= 0 else None, step),)]
+            parts += [part] * times
+        result = np.concatenate(parts, axis)
     return result if result is not input else input.copy()
 
 

@@ -89,3 +89,31 @@ def test_convolution_gradients(check):
     rest = ((2, 2), ((1, 1), (1, 0)), (1, 1), 2)
     check(lambda g, a, w: g.call_function(conv_input, (a, w, (2, 6, 9, 11), *rest)), g0, w, native=1, tolerance=1e-4)
     check(lambda g, a, x: g.call_function(conv_weight, (a, x, (8, 3, 3, 2), *rest)), g0, x, native=1, tolerance=1e-4)
+
+
+BORDERS = [((3, 9), (2, 3)), ((2, 3, 9), (0, 4)), ((2, 3, 9), (-2, 3)), ((2, 3, 7, 9), (1, 2, 3, 4)), ((2, 3, 7, 9), (1, 1, 0, 0)),
+           ((2, 3, 7, 9), (-1, 2, 3, -2)), ((3, 7, 9), (2, 2, 2, 2)), ((2, 2, 4, 5, 6), (1, 2, 3, 2, 1, 3)), ((1, 2, 40, 70), (5, 6, 7, 8))]
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("shape, pad", BORDERS)
+def test_borders_of_a_tensors_own_values(shape, pad, mode):
+    x = torch.randn(shape, requires_grad=True)
+    cut = x.detach().numpy()
+    grown = []
+    for at in range(len(shape) - len(pad) // 2):
+        grown.append((0, 0))
+    for at in reversed(range(len(pad) // 2)):
+        grown.append((pad[2 * at], pad[2 * at + 1]))
+    if all(n >= 0 for n in pad):
+        want = np.pad(cut, grown, {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
+        assert np.array_equal(torch.nn.functional.pad(x, pad, mode=mode).detach().numpy(), want)
+
+    def f(x):
+        return torch.nn.functional.pad(x, pad, mode=mode) * 2.0
+
+    want, found = f(x), torch.compile(f)(x)
+    assert torch.equal(want, found)
+    weight = torch.randn(want.shape)
+    (g,), (h,) = torch.autograd.grad(want, x, weight), torch.autograd.grad(found, x, weight)
+    assert torch.allclose(g, h, atol=1e-6)
