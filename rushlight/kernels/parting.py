@@ -8,6 +8,7 @@ of an input) they must do so in compiled code too: a write into one may show in 
 from collections.abc import Callable
 from typing import Any
 
+from ..core import modes
 from ..graph import Graph, GraphModule, Node
 from ..graph.memory import targets
 from ..graph.node import target_name
@@ -140,10 +141,34 @@ def cut_of(module: Any, bases: list[Node], late: dict[Node, None]) -> tuple[Grap
     end = module.graph.output_node()
     read = {one for node in (*late, end) for one in node.all_input_nodes} - set(bases)
     arguments = [node for node in module.graph.nodes if node.op == "placeholder"]
+    switch, during, ended = modes_of(module.graph)
+    now = ended
     for node in module.graph.nodes:
+        if node in late and during[node] != now:  # the history of a view, and what may be written into it, are those of the mode it was made in
+            switched(graph, switch, now, during[node])
+            now = during[node]
         if node in late and targets(node):
             env[node] = env[node.all_input_nodes[0]]  # what was written is there
         elif node in late or node in read and not node.op.startswith("call"):
             env[node] = graph.node_copy(node, env.__getitem__)
+    switched(graph, switch, now, ended)
     graph.node_copy(end, env.__getitem__)
     return GraphModule(module, graph), [at for at, node in enumerate(arguments) if node in env and node not in bases]
+
+
+def modes_of(graph: Any) -> tuple[Any, dict[Node, dict[str, bool]], dict[str, bool]]:
+    """What switches the modes of recording in a graph (None where nothing does), the modes at each node, and those in the end."""
+    switch, present = None, {"grad": modes.grad_enabled(), "inference": modes.inference_enabled()}
+    during = {}
+    for node in graph.nodes:
+        during[node] = present
+        if node.op == "call_function" and target_name(node.target) == "set_mode" and node.args[0] in present:
+            switch, present = node.target, {**present, node.args[0]: node.args[1]}
+    return switch, during, present
+
+
+def switched(graph: Graph, switch: Any, now: dict[str, bool], wanted: dict[str, bool]) -> None:
+    """Add to a graph the switches from some modes to others."""
+    for name, value in wanted.items():
+        if now[name] != value:
+            graph.call_function(switch, (name, value))

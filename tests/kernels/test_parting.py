@@ -95,3 +95,49 @@ def test_modes_are_left_as_they_are():
 
     assert [r.shape for r in torch.compile(f)(torch.ones(3))] == [(3,), (2, 3)]
     assert torch.is_grad_enabled()
+
+
+def within(x):
+    """A piece that ends where nothing is recorded, with a view from where all is."""
+    part = x[1:]
+    with torch.no_grad():
+        mean = float(x.mean()) > 0
+    return part, mean
+
+
+def beside(x):
+    """A piece that begins where nothing is recorded and ends where all is, and the other way round."""
+    torch.set_grad_enabled(False)
+    print(end="")
+    quiet, y = x[1:], x * 2
+    torch.set_grad_enabled(True)
+    part, z = x[:2], x * 3
+    print(end="")
+    return quiet, part, y, z
+
+
+@pytest.mark.parametrize("f", [within, beside])
+@pytest.mark.parametrize("leaf", [False, True])
+def test_views_are_of_the_mode_that_they_are_made_in(f, leaf):
+    compiled = torch.compile(f)
+    x = torch.linspace(0, 1, 4, requires_grad=True)
+    x = x if leaf else x * 1
+    for _ in range(2):
+        want, got = f(x), compiled(x)
+        assert [getattr(r, "requires_grad", None) for r in got] == [getattr(r, "requires_grad", None) for r in want]
+        assert [type(getattr(r, "grad_fn", None)).__name__ for r in got[:1]] == [type(getattr(r, "grad_fn", None)).__name__ for r in want[:1]]
+        assert got[0]._base is x
+
+
+def test_a_view_made_without_recording_refuses_what_is_recorded():
+    def f(x):
+        with torch.no_grad():
+            part, other = x[1:], x * 2
+        print(end="")
+        return part, other
+
+    weight = torch.ones(3, requires_grad=True)
+    for g in (f, torch.compile(f)):
+        part, _ = g(torch.ones(4))
+        with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+            part.mul_(weight)
