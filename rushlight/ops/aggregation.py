@@ -59,7 +59,10 @@ def other_products(input, out, dim):
     at = 0 if flat else dim
     before = exclusive_product(values, at)
     after = _flip(exclusive_product(_flip(values, (at,)), at), (at,))
-    return reshape(before * after, tuple(input.shape))
+    products = before * after
+    if flat:  # PyTorch says 0 where several zeros stand beside a NaN or an infinity, but only for products of all elements
+        products = where((zero.sum() > 1) & (products != products), zeros_like(products), products)
+    return reshape(products, tuple(input.shape))
 
 
 @composite("", raw=lambda mask: mask.any())

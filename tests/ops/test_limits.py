@@ -33,3 +33,25 @@ def test_running_products_with_zeros(dim):
     fast, = torch.autograd.grad(x.cumprod(dim), x, g)
     slow, = torch.autograd.grad(x.cumprod(dim), x, g, create_graph=True)
     assert torch.allclose(fast, slow.detach(), atol=1e-12)
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("values, wanted, along", [
+    ([0.0, NAN, 0.0], [0.0, 0.0, 0.0], [NAN, 0.0, NAN]), ([INF, 2.0, 0.0, 0.0], [0.0] * 4, [0.0, NAN, NAN, NAN]),
+    ([NAN, 0.0, 2.0], [0.0, NAN, NAN], [0.0, NAN, NAN]), ([0.0, 0.0, NAN, INF], [0.0] * 4, [NAN] * 4), ([INF, 0.0, 2.0], [0.0, INF, NAN], [0.0, INF, NAN]),
+])
+def test_products_with_zeros_beside_what_is_not_finite(values, wanted, along, compiled):
+    """PyTorch's gradients: of the product of all elements 0 where several are 0, whatever the others are."""
+    for function, right in ((lambda x: x.prod(), wanted), (lambda x: x.prod(0), along)):
+        x = torch.tensor(values, dtype=torch.float64, requires_grad=True)
+        (torch.compile(function) if compiled else function)(x).backward()
+        torch.testing.assert_close(x.grad, torch.tensor(right, dtype=torch.float64), equal_nan=True)
+
+
+def test_products_with_zeros_differentiate_again():
+    x = torch.tensor([0.0, 0.0, 2.0], dtype=torch.float64, requires_grad=True)
+    g, = torch.autograd.grad(x.prod(), x, create_graph=True)
+    assert torch.autograd.grad(g[0], x)[0].tolist() == [0.0, 2.0, 0.0]
