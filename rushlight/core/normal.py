@@ -107,6 +107,8 @@ def affine(values, std, mean):
     """`values * std + mean` in float64, rounded once, as a fused multiply-add gives."""
     if std == 1.0 or mean == 0.0:
         return values * std + mean
+    if abs(std) > 2.0 ** 960:  # the splitting below would overflow
+        return affine(values, std * 2.0 ** -60, mean * 2.0 ** -60) * 2.0 ** 60
     product = values * std
     split = values * SPLITTER
     high = split - (split - values)

@@ -13,6 +13,7 @@ from .normal import affine, in_memory_order, scalars
 
 CHUNK = 1 << 16  # words a step: they stay in the second cache level
 DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+BFLOAT16_MAX = 255 * 2.0 ** 120  # NumPy does not know it, and ml_dtypes is loaded only for who uses the dtype
 EXACT = 4096  # up to so many float64 values, libm's functions are used: NumPy's may differ in the last bit
 
 
@@ -61,6 +62,10 @@ def uniform_(array, low=0.0, high=1.0, generator=None):
     if code is not None:
         return generator.fill(code.uniform, array)
     wide = kind == np.float64
+    most = BFLOAT16_MAX if kind.name == "bfloat16" else float(np.finfo(kind).max)
+    for name, bound in (("from", low), ("to", high)):
+        if not -most <= bound <= most:
+            raise RuntimeError(f"{name} is out of bounds for {TORCH_NAMES[kind.name]}")
     if not wide:  # the 16-bit dtypes too are drawn with float32 bounds
         low, high = float(np.float32(low)), float(np.float32(high))
     with np.errstate(over="ignore"):
@@ -90,7 +95,7 @@ def uniform_(array, low=0.0, high=1.0, generator=None):
 
 def as_real(array):
     """A complex array as reals, one more dim of two."""
-    return array.view(array.real.dtype).reshape(*array.shape, 2) if array.ndim else array.reshape(1).view(array.real.dtype)
+    return np.lib.stride_tricks.as_strided(array.real, (*array.shape, 2), (*array.strides, array.itemsize // 2))
 
 
 def randint_(array, low, high=None, generator=None):
@@ -153,7 +158,8 @@ def check_bounds(kind, low, top):
                                f"[{least}, {most}]")
 
 
-TORCH_NAMES = {"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long"}
+TORCH_NAMES = {"bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long",
+               "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}
 
 
 def top_of(kind):

@@ -1,14 +1,22 @@
 """Random tensors: factories and in-place fills over core/sampling, and the generator that the public sees."""
+import operator
+
 import numpy as np
 
 from ..core import dtypes, modes, rejection, sampling
 from ..core import generator as core_generator
 from ..core import normal as core_normal
+from ..core.errors import type_name
+from ..core.promotion import CHECKED_NAMES
 from ..core.size import broadcast_shapes, sizes_from
 from ..tensor import Tensor, bump, wrap
 from .creation import allocate, made, numpy_dtype_of
 from .dispatch import check_inplace, check_written, scalar_name
 from .record import composite, primitive
+
+WIDE_UNSIGNED = frozenset([dtypes.uint16, dtypes.uint32, dtypes.uint64])
+# Up to which n `randperm` gives numbers of a dtype, and how PyTorch writes it.
+WHOLE = {"float16": (2 ** 11 + 1, "2049"), "float32": (2 ** 24 + 1, "2^24+1"), "float64": (2 ** 53 + 1, "2^53+1")}
 
 
 class Generator(core_generator.Generator):
@@ -230,6 +238,13 @@ def randperm(n, *, generator=None, out=None, dtype=dtypes.int64, layout=None, de
     """
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    kind = out._dtype if out is not None else dtype
+    refuse_dtypes(kind, "randperm", kind is dtypes.bool or kind.is_complex or kind in WIDE_UNSIGNED)
+    if kind.category == dtypes.INTEGER:
+        if n - 1 > np.iinfo(kind.numpy).max:
+            raise RuntimeError(f"value cannot be converted to type {CHECKED_NAMES[kind.name]} without overflow: the largest of {n} numbers")
+    elif kind.name in WHOLE and n > WHOLE[kind.name][0]:
+        raise RuntimeError(f"n cannot be greater than {WHOLE[kind.name][1]} for {scalar_name(kind)} type.")
     array = sampling.randperm(n, generator)
     if out is not None:
         return out.resize_((n,)).copy_(wrap(array))
@@ -241,10 +256,53 @@ def _overwritten(input, values):
     return values
 
 
-def filler(name, fill, kernel, text, call):
-    """An in-place random fill; the history of what is overwritten ends here with zero gradients."""
+def real_number(function, name, place, value):
+    """A number argument as PyTorch's C++ takes a `double`: also a 0-d tensor that needs no gradient."""
+    if type(value) is float or type(value) is int:
+        return value
+    if not hasattr(value, "__float__") or isinstance(value, Tensor) and (value.ndim or value.requires_grad):
+        raise TypeError(f"{function}(): argument '{name}'{place} must be float, not {type_name(value)}")
+    return float(value)
+
+
+def whole_number(function, name, place, value):
+    if value is None and name == "to":
+        return value
+    if not hasattr(value, "__index__") or isinstance(value, bool):
+        raise TypeError(f"{function}() received an invalid combination of arguments - got ({type_name(value)}) for '{name}'{place}, but expected int")
+    return operator.index(value)
+
+
+def chance(function, name, place, value):
+    if isinstance(value, Tensor):
+        return value
+    if not hasattr(value, "__float__"):
+        raise TypeError(f"{function}() received an invalid combination of arguments - got ({type_name(value)}), but expected Tensor or float p")
+    return float(value)
+
+
+def refuse_dtypes(dtype, kernel, refused):
+    if refused:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(dtype)}'")
+
+
+def check_continuous(dtype, name):
+    if not dtype.is_floating_point:
+        raise RuntimeError(f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you specified "
+                           f"{scalar_name(dtype)}")
+
+
+def filler(name, fill, refuse, names, text, call, accept=real_number):
+    """An in-place random fill; the history of what is overwritten ends here with zero gradients.
+
+    `refuse(dtype)` raises for dtypes that it does not fill; `accept` checks and converts an argument, of which `names` are the names.
+    """
     def function(input, *args, generator=None, **kwargs):
-        check_float(input._dtype, kernel)
+        if len(args) > len(names):
+            raise TypeError(f"{name}() takes from 0 to {len(names)} positional arguments but {len(args)} were given")
+        args = [accept(name, names[at], f" (position {at + 1})", value) for at, value in enumerate(args)]
+        kwargs = {key: accept(name, key, "", value) if key in names else value for key, value in kwargs.items()}
+        refuse(input._dtype)
         if check_inplace(input):
             array = np.empty_like(input._array)
             fill(array, *args, generator=generator, **kwargs)
@@ -275,27 +333,38 @@ def normal_fill(array, mean=0.0, std=1.0, generator=None):
 
 def random_fill(array, low=None, high=None, generator=None, **named):
     low, high = named.get("from", low), named.get("to", high)
+    kind = dtypes.BY_NUMPY[array.dtype]
     if low is None and high is None:
+        refuse_dtypes(kind, "random_kernel_cpu", kind.is_complex or kind in WIDE_UNSIGNED)
         sampling.random_(array, generator)
+    elif kind.is_complex:
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     elif high is None and "from" not in named:
-        sampling.randint_(array, 0, int(low), generator)
+        sampling.randint_(array, 0, low, generator)
     else:
-        sampling.randint_(array, int(low or 0), None if high is None else int(high), generator)
+        sampling.randint_(array, low or 0, high, generator)
 
 
 def bernoulli_fill(array, p=0.5, generator=None):
     sampling.bernoulli_(array, p._array if isinstance(p, Tensor) else p, generator)
 
 
-uniform_ = filler("uniform_", uniform_fill, "check_uniform_bounds", "Fill with uniform random numbers of [from, to).", "uniform_(0, 1)")
-normal_ = filler("normal_", normal_fill, "normal_kernel_cpu", "Fill with normal random numbers.", "normal_(0, 1)")
-random_ = filler("random_", random_fill, None, "Fill with random integers of [from, to), or of all that the dtype holds exactly.", "random_(5)")
-bernoulli_ = filler("bernoulli_", bernoulli_fill, None, "Fill with ones of probability p (a number or a tensor), else zeros.", "bernoulli_(0.5)")
-exponential_ = filler("exponential_", sampling.exponential_, "exponential_kernel_cpu", "Fill with exponential random numbers of rate lambd.",
-                      "exponential_()")
-geometric_ = filler("geometric_", sampling.geometric_, None, "Fill with the number of trials up to a success of probability p.", "geometric_(0.5)")
-cauchy_ = filler("cauchy_", sampling.cauchy_, "cauchy", "Fill with Cauchy random numbers.", "cauchy_()")
-log_normal_ = filler("log_normal_", sampling.log_normal_, "log_normal", "Fill with exp of normal random numbers.", "log_normal_()")
+uniform_ = filler("uniform_", uniform_fill, lambda dtype: check_float(dtype, "check_uniform_bounds"), ("from", "to"),
+                  "Fill with uniform random numbers of [from, to).", "uniform_(0, 1)")
+normal_ = filler("normal_", normal_fill, lambda dtype: check_float(dtype, "normal_kernel_cpu"), ("mean", "std"), "Fill with normal random numbers.",
+                 "normal_(0, 1)")
+random_ = filler("random_", random_fill, lambda dtype: None, ("from", "to"), "Fill with random integers of [from, to), or of all that the dtype holds exactly.",
+                 "random_(5)", whole_number)
+bernoulli_ = filler("bernoulli_", bernoulli_fill, lambda dtype: refuse_dtypes(dtype, "bernoulli_scalar_cpu_", dtype.is_complex or dtype in WIDE_UNSIGNED), ("p",),
+                    "Fill with ones of probability p (a number or a tensor), else zeros.", "bernoulli_(0.5)", chance)
+exponential_ = filler("exponential_", sampling.exponential_, lambda dtype: check_continuous(dtype, "Exponential"), ("lambd",),
+                      "Fill with exponential random numbers of rate lambd.", "exponential_()")
+geometric_ = filler("geometric_", sampling.geometric_, lambda dtype: refuse_dtypes(dtype, "geometric_cpu", dtype.is_complex or dtype is dtypes.bool or dtype in WIDE_UNSIGNED),
+                    ("p",), "Fill with the number of trials up to a success of probability p.", "geometric_(0.5)")
+cauchy_ = filler("cauchy_", sampling.cauchy_, lambda dtype: check_continuous(dtype, "Cauchy"), ("median", "sigma"), "Fill with Cauchy random numbers.",
+                 "cauchy_()")
+log_normal_ = filler("log_normal_", sampling.log_normal_, lambda dtype: refuse_dtypes(dtype, "log_normal_cpu", not dtype.is_floating_point),
+                     ("mean", "std"), "Fill with exp of normal random numbers.", "log_normal_()")
 
 
 @composite("torch")
