@@ -35,7 +35,7 @@ from ..core.generator import default_generator
 from ..core.pytree import REGISTERED, children_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..func.control import cond
 from ..nn.module import Module
-from ..nn.softmax import check_classes
+from ..nn.softmax import check_classes, rows_are_known
 from ..nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from ..ops import zeros_like
 from ..ops.attention import multi_head_attention_forward
@@ -207,6 +207,7 @@ class ExportTracer(Unknown):
 
     special = {**Tracer.special, compiler.is_exporting: lambda self, args, kwargs: True, print: printed, warnings.warn: warned,
                check_classes: lambda self, args, kwargs: None,  # gather refuses them too
+               rows_are_known: lambda self, args, kwargs: False,
                _check: runtime_check, _assert: runtime_check, _assert_async: runtime_check, _check_value: runtime_check, _check_is_size: check_is_size,
                inspect.unwrap(PointwiseOptimizer.step): step_on_tensors,
                **{function: whole(function) for function in (*FUNCTIONS.values(), *PACKING.values())},

@@ -92,6 +92,11 @@ class Softmax2d(Module):
 _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
+def rows_are_known(target: Tensor) -> bool:
+    """Whether the rows of a cluster can be counted: not where a graph is exported, which answers for itself (export/trace.py)."""
+    return True
+
+
 def check_classes(target: Tensor, count: int) -> None:
     """Refuse class numbers that there are not."""
     if target.numel() and (int(target.min()) < 0 or int(target.max()) >= count):
@@ -190,9 +195,28 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         input = input_ if batched else input_.unsqueeze(0)
         target = target_ if batched else target_.unsqueeze(0)
         check_classes(target, self.n_classes)
-        output = self.log_prob(input).gather(1, target.unsqueeze(1)).squeeze(1)
+        if rows_are_known(target):
+            output = self._by_cluster(input, target)
+        else:
+            output = self.log_prob(input).gather(1, target.unsqueeze(1)).squeeze(1)
         loss = (-output).mean()
         return _ASMoutput(output if batched else output.squeeze(0), loss)
+
+    def _by_cluster(self, input: Tensor, target: Tensor) -> Tensor:
+        """The log-probability of each row's target: a cluster computes its own rows only, and gets no gradient where it has none."""
+        columns, parts = target, []
+        for i, tail in enumerate(self.tail):
+            inside = (target >= self.cutoffs[i]) & (target < self.cutoffs[i + 1])
+            rows = inside.nonzero().squeeze(1)
+            if rows.numel() == 0:
+                continue
+            columns = ops.where(inside, self.shortlist_size + i, columns)
+            found = F.log_softmax(tail(input.index_select(0, rows)), dim=1)
+            parts.append((rows, found.gather(1, (target.index_select(0, rows) - self.cutoffs[i]).unsqueeze(1)).squeeze(1)))
+        output = F.log_softmax(self.head(input), dim=1).gather(1, columns.unsqueeze(1)).squeeze(1)
+        for rows, found in parts:
+            output = output.index_add(0, rows, found)
+        return output
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Log-probabilities (N, n_classes) of all classes."""
