@@ -24,15 +24,26 @@ def promote_types(a, b):
 
 
 CHECKED_NAMES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "int16": "int16_t", "int8": "int8_t",
-                 "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t"}
+                 "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "float16": "c10::Half", "bfloat16": "c10::BFloat16"}
+LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 255 * 2.0 ** 120}
+
+
+def check_word(value):
+    """OverflowError for an int of more than 64 bits, with a sign or without: PyTorch has no numbers but those."""
+    if value >= 1 << 64:
+        raise OverflowError(f"int too big to convert: {value} does not fit 64 bits")
+    if value < -(1 << 63):
+        raise OverflowError(f"can't convert negative int to unsigned: {value} does not fit 64 bits")
 
 
 def checked_number(value, dtype, name=None):
     """A Python number as `dtype` holds it; RuntimeError, with `name` or the C++ type's, where it does not fit.
 
-    Floats lose their fraction. Unsigned types take the negatives of what they hold and wrap them around, and half types become infinite, as in PyTorch.
+    Floats lose their fraction. Unsigned types take the negatives of what they hold and wrap them around, as in PyTorch.
     """
     fits = True
+    if type(value) is int:
+        check_word(value)
     if isinstance(value, complex) and not dtype.is_complex:
         fits, value = not value.imag, value.real
     if dtype.category == INTEGER and fits:
@@ -42,14 +53,17 @@ def checked_number(value, dtype, name=None):
             top = (1 << 8 * dtype.itemsize - dtype.is_signed) - 1
             fits = (-top - 1 if dtype.is_signed else -top) <= value <= top
             value = value & top if fits and not dtype.is_signed else value
-    elif dtype.name == "float32":
-        fits = value - value != 0 or abs(value) <= FLOAT32_MAX
+    elif fits and dtype.name in LARGEST:
+        fits = value - value != 0 or abs(value) <= LARGEST[dtype.name]
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {name or CHECKED_NAMES.get(dtype.name, dtype.name)} without overflow: it is {value}")
     return value
 
 
-FLOAT32_MAX = 3.4028234663852886e38
+def filling_number(value, dtype, count):
+    """A Python number as the element of `count` that it is to fill; a single one of a half type becomes infinite, as in PyTorch, where more are refused."""
+    alone = count == 1 and dtype.itemsize == 2 and dtype.is_floating_point and type(value) is float
+    return value if alone else checked_number(value, dtype)
 
 
 def combine(a, b):
@@ -106,6 +120,8 @@ def result_dtype(operands):
     for operand in operands:
         dtype = getattr(operand, "_dtype", None)
         if dtype is None:
+            if type(operand) is int:
+                check_word(operand)
             dtype = number_dtype(operand)
             number = dtype if number is None else promote_types(number, dtype)
         elif operand.ndim:

@@ -3,6 +3,7 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.error_function import in_chunks
+from ..core.promotion import checked_number
 from ..tensor import Tensor
 from .record import composite, pointwise, primitive
 
@@ -14,6 +15,7 @@ def tie_share(g, worse, tie):
 
 
 MANY = 1 << 12  # elements from which np.clip, one pass for two, is worth its dearer call
+NUMBERS = (int, float, complex)
 NO_COMPLEX = "clamp is not supported for complex types"
 
 
@@ -147,7 +149,14 @@ def clamp(input, min=None, max=None, *, out=None):
     else:
         if input.dtype.category == dtypes.COMPLEX:
             raise NotImplementedError(NO_COMPLEX)
-        if input.dtype.category < dtypes.FLOAT and (type(min) is float or type(max) is float):
+        kinds = (type(min), type(max))
+        if complex in kinds and input.dtype.category < dtypes.FLOAT:
+            raise NotImplementedError(NO_COMPLEX)
+        if input.dtype.category < dtypes.FLOAT and float in kinds:
             input = input.to(modes.get_default_dtype())
-        result = _clamp_numbers(input, min, max)
+        elif input.dtype is dtypes.bool and int in kinds:
+            input = input.to(dtypes.int64)
+        elif input.dtype is dtypes.bool:
+            raise NotImplementedError(f"\"clamp{'_max' if min is None else '_min' if max is None else ''}_scalar_cpu\" not implemented for 'Bool'")
+        result = _clamp_numbers(input, *[checked_number(bound, input.dtype) if type(bound) in NUMBERS else bound for bound in (min, max)])
     return result if out is None else out.copy_checked(result)

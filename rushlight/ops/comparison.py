@@ -2,8 +2,9 @@
 import numpy as np
 
 from ..core import dtypes, modes
-from ..core.promotion import number_dtype, promote_types
+from ..core.promotion import checked_number, number_dtype, promote_types
 from ..tensor import Parameter, Tensor, new, tick, wrap
+from .dispatch import scalar_name
 from .generate import make_classes
 from .pointwise import _add, _div, mul
 from .record import composite, pointwise
@@ -33,6 +34,10 @@ def where(condition, input=None, other=None, *, out=None):
             raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype "
                                f"{condition.dtype.tensor_name.removesuffix('Tensor')}")
         condition = condition != 0
+    if type(input) is int or type(other) is int:
+        for value, beside in ((input, other), (other, input)):
+            if type(value) is int:
+                checked_number(value, beside._dtype if isinstance(beside, Tensor) and beside._dtype.category == dtypes.INTEGER else dtypes.int64)
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         dtype = promote_types(number_dtype(input), number_dtype(other))
         input, other = wrap(np.array(input, dtype.numpy)), wrap(np.array(other, dtype.numpy))
@@ -106,6 +111,8 @@ def lerp(input, end, weight, *, out=None):
     """
     if input.dtype is not end.dtype:
         raise RuntimeError(f"expected dtype {input.dtype.c_name} for `end` but got dtype {end.dtype.c_name}")
+    if input.dtype.category < dtypes.FLOAT:
+        raise NotImplementedError(f"\"lerp_kernel_{'tensor' if isinstance(weight, Tensor) else 'scalar'}\" not implemented for '{scalar_name(input.dtype)}'")
     result = _lerp(input, end, weight)
     return result if out is None else out.copy_checked(result)
 
@@ -119,6 +126,8 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     tensor([4.])
     """
     product = mul(tensor1, tensor2)
+    if type(value) is int and product.dtype.category == dtypes.INTEGER:
+        checked_number(value, product.dtype)
     result = _add(input, product if value == 1 else mul(product, value))
     return result if out is None else out.copy_checked(result)
 
@@ -268,18 +277,20 @@ Tensor.__invert__ = invert_operator
 
 
 def shift_left(input, other):
-    if np.any(np.asarray(other) < 0):
-        raise ValueError(f"negative shift count {int(np.min(other))}: shift by 0 or more bits")
-    wide = np.asarray(other) >= input.dtype.itemsize * 8
+    wide = too_far(input, other)
     return np.where(wide, 0, np.left_shift(input, np.where(wide, 0, other))).astype(input.dtype)
 
 
 def shift_right(input, other):
-    if np.any(np.asarray(other) < 0):
-        raise ValueError(f"negative shift count {int(np.min(other))}: shift by 0 or more bits")
-    bits = input.dtype.itemsize * 8
-    shifted = np.right_shift(input, np.minimum(other, bits - 1)).astype(input.dtype)
-    return shifted if input.dtype.kind == "i" else np.where(np.asarray(other) >= bits, 0, shifted).astype(input.dtype)
+    wide = too_far(input, other)
+    shifted = np.right_shift(input, np.where(wide, input.dtype.itemsize * 8 - 1, other)).astype(input.dtype)
+    return shifted if input.dtype.kind == "i" else np.where(wide, 0, shifted).astype(input.dtype)
+
+
+def too_far(input, other):
+    """Where no bit stays: negative counts too, as in PyTorch."""
+    other = np.asarray(other)
+    return (other < 0) | (other >= input.dtype.itemsize * 8)
 
 
 @pointwise(integers_only(shift_left, "lshift"), dunder="lshift")

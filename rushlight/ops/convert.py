@@ -5,7 +5,7 @@ from ..core import dtypes, modes
 from ..core.devices import device as Device
 from ..core.devices import require_cpu
 from ..core.errors import type_name
-from ..core.promotion import checked_number
+from ..core.promotion import checked_number, filling_number
 from ..tensor import PLAIN, InferenceTensor, Tensor, bump, counter_of, meta_of
 from .dispatch import check_overlap, check_written, inplace, write_out
 from .record import composite, primitive
@@ -257,10 +257,10 @@ def fill_(input, value):
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
         return inplace(copied, input, (value,), {})
     if input._dtype.fast_float and type(value) in (float, int) and unrecorded(input):
-        input._array.fill(value)
+        input._array.fill(checked_number(value, input._dtype))
         bump(input)
         return input
-    return inplace(_filled, input, (checked_number(value, input._dtype),), {})
+    return inplace(_filled, input, (filling_number(value, input._dtype, input.numel()),), {})
 
 
 @primitive(grad=dict(input=lambda g: zeros_like(g)), where="", node="ZeroBackward0", family="pointwise_scalar")

@@ -4,7 +4,7 @@ import numpy as np
 from ..core import dtypes, modes
 from ..core.devices import CPU, require_cpu
 from ..core.errors import OutOfMemoryError, type_name
-from ..core.promotion import checked_number, number_dtype, promote_types
+from ..core.promotion import checked_number, filling_number, number_dtype, promote_types
 from ..core.size import sizes_from
 from ..tensor import Tensor, asarray, wrap
 from .convert import laid_out
@@ -122,7 +122,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
     if out is not None:
         return out.resize_(sizes).fill_(fill_value)
     array = allocate(sizes, numpy_dtype_of(dtype))
-    array[...] = checked_number(fill_value, dtypes.BY_NUMPY[array.dtype])
+    array[...] = filling_number(fill_value, dtypes.BY_NUMPY[array.dtype], array.size)
     return made(array, device, requires_grad)
 
 
@@ -159,7 +159,7 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requir
     tensor([3., 3.])
     """
     array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
-    array[...] = checked_number(plain_number(fill_value), dtypes.BY_NUMPY[array.dtype])
+    array[...] = filling_number(plain_number(fill_value), dtypes.BY_NUMPY[array.dtype], array.size)
     return made(array, device, requires_grad)
 
 
@@ -356,6 +356,9 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
         start, end = 0, start
     if type(start) is type(end) is type(step) is int and dtype is out is device is None and 0 < (end - start) * step < 1 << 40:
         return made(np.arange(start, end, step), None, requires_grad)
+    for value in (start, end, step):
+        if type(value) is int:
+            checked_number(value, dtypes.int64)
     dtype = range_dtype((start, end, step), out._dtype if dtype is None and out is not None else dtype)
     start, end, step = map(plain_number, (start, end, step))
     if dtype is dtypes.int64 and not any(value in (float("inf"), float("-inf")) or value != value for value in (start, end)):

@@ -15,7 +15,7 @@ from ..autograd.node import Packed, alias, rare_of
 from ..core import dtypes, modes
 from ..core.errors import type_name
 from ..core.memory import destination
-from ..core.promotion import can_cast, result_dtype
+from ..core.promotion import can_cast, check_word, result_dtype
 from ..core.size import broadcast_shapes
 from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
 from . import overriding
@@ -157,9 +157,8 @@ def operand_array(operand, numpy_dtype, dtype):
     if dtype.category == dtypes.INTEGER and isinstance(operand, int):
         info = np.iinfo(numpy_dtype)
         if not info.min <= operand <= info.max:
-            if operand > 2 ** 63 - 1 or operand < -2 ** 63:
-                raise ValueError(f"Overflow when unpacking long long: {operand} does not fit 64 bits")
-            return np.array(operand, np.int64).astype(numpy_dtype)
+            check_word(operand)
+            return np.array(operand - (operand >> 63 << 64) if operand > 0 else operand, np.int64).astype(numpy_dtype)
     return np.array(operand, numpy_dtype)
 
 

@@ -14,6 +14,7 @@ from ..autograd.node import Node
 from ..core import dtypes, modes
 from ..core.clock import TIMES
 from ..core.outline import outline
+from ..core.promotion import check_word
 from ..tensor import Parameter, Tensor, asarray, ndarray, new
 from .graph_node import GraphNode, has_fix, unbroadcast
 
@@ -471,6 +472,8 @@ NAMES["unbroadcast"] = unbroadcast
 
 def number_array(dtype, value):
     """A Python number as a 0-d array (NumPy takes twice as long for a ufunc on a bare number); kept for next time."""
+    if type(value) is int:
+        check_word(value)
     array = np.array(value, dtype.numpy)
     if value != 0 and value == value:  # 0.0 and -0.0 are one dict key; a NaN is never found again
         if len(dtype.numbers) > 1000:

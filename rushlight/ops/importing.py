@@ -4,6 +4,7 @@ import warnings
 import numpy as np
 
 from ..core import devices, dtypes, modes
+from ..core.promotion import filling_number
 from ..core.size import sizes_from
 from ..tensor import Tensor, wrap
 from .convert import _filled, copied
@@ -42,7 +43,7 @@ def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, re
     tensor([3., 3.])
     """
     array = allocate(sizes_from((size,)), self._dtype.numpy if dtype is None else numpy_dtype_of(dtype))
-    array[...] = plain_number(fill_value)
+    array[...] = filling_number(plain_number(fill_value), dtypes.BY_NUMPY[array.dtype], array.size)
     return made(array, device, requires_grad)
 
 

@@ -447,6 +447,10 @@ def assigned(self, value):
         value = value.item()
     if not isinstance(value, (bool, int, float, complex)):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{self._dtype.tensor_name}")
+    if type(value) is int and not -2 ** 63 <= value < 2 ** 63:
+        raise ValueError(f"Overflow when unpacking long long: {value} does not fit 64 bits")
+    if self._dtype.itemsize == 2 and self._dtype.is_floating_point:
+        return wrap(np.array(value, np.float64).astype(self._dtype.numpy))  # what is too large becomes infinite, unlike elsewhere
     return wrap(number_for(self, value))
 
 

@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
+from ..core.promotion import checked_number
 from .arguments import need_tensors
 from .record import composite, primitive
 
@@ -140,6 +141,8 @@ def constant_pad_nd(input, pad, value=0):
                 raise RuntimeError("narrow(): length must be non-negative.")
             raise RuntimeError(f"The input size {size}, plus negative padding {low} and {high} resulted in a negative output size, which is "
                                f"invalid. Check dimension {dim} of your input.")
+    if type(value) in (int, float):
+        checked_number(value, input.dtype)
     return constant_pad(input, tuple(int(size) for size in pad), value)
 
 

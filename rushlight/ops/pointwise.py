@@ -3,6 +3,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.errors import type_name
+from ..core.promotion import checked_number, result_dtype
 from ..tensor import Tensor
 from .record import composite, pointwise
 
@@ -33,6 +34,8 @@ def scaled(other, alpha, input):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if isinstance(alpha, complex) and category < dtypes.COMPLEX:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if type(alpha) in (int, float):
+        checked_number(alpha, result_dtype([input, other]))
     return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
 
 

@@ -3,8 +3,11 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.errors import type_name
+from ..core.promotion import check_word, checked_number
 from ..tensor import Tensor
 from .record import composite, pointwise, primitive
+
+LIMIT = 1 << 63
 
 # Powers and roots.
 
@@ -94,6 +97,10 @@ def number_power(input, exponent):
         return _pow(input, exponent)
     elif category == dtypes.BOOL and type(exponent) is int:
         input = input.to(dtypes.int64)
+    if type(exponent) is int and (category == dtypes.INTEGER or not -LIMIT <= exponent < LIMIT):
+        check_word(exponent)
+        if category == dtypes.INTEGER and exponent >= 0:
+            checked_number(exponent, input.dtype)
     return _pow_scalar(input, exponent)
 
 

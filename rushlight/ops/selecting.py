@@ -2,7 +2,7 @@
 import numpy as np
 
 from ..core import dtypes
-from ..core.promotion import CHECKED_NAMES, can_cast
+from ..core.promotion import CHECKED_NAMES, can_cast, checked_number
 from ..core.size import broadcast_shapes, product, wrap_dim
 from ..tensor import Tensor, wrap
 from .comparison import where
@@ -316,7 +316,7 @@ def masked_fill(input, mask, value):
         return _masked_fill_tensor(input, mask, value)
     if type(value) is complex and not input._dtype.is_complex:
         raise RuntimeError(f"value cannot be converted to type {CHECKED_NAMES.get(input._dtype.name, input._dtype.name)} without overflow")
-    return _masked_fill(input, mask, value if type(value) is float and input._dtype.fast_float else number_for(input, value))
+    return _masked_fill(input, mask, checked_number(value, input._dtype) if type(value) is float and input._dtype.fast_float else number_for(input, value))
 
 
 @composite("method")

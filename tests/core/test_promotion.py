@@ -124,17 +124,65 @@ def test_the_default_dtype_decides_for_integers():
     (lambda: torch.tensor([-256], dtype=torch.uint8), RuntimeError, "type uint8 without overflow"),
     (lambda: torch.tensor([2 ** 40], dtype=torch.int32), RuntimeError, "type int32 without overflow"),
     (lambda: torch.tensor(2 ** 63), ValueError, "Overflow when unpacking long long"),
-    (lambda: torch.ones(1, dtype=torch.int64) + 2 ** 63, ValueError, "Overflow when unpacking long long"),
+    (lambda: torch.zeros(2, dtype=torch.int64).__setitem__(0, 2 ** 63), ValueError, "Overflow when unpacking long long"),
+    (lambda: torch.ones(1, dtype=torch.int64) * 10 ** 20, OverflowError, "int too big to convert"),
+    (lambda: 10 ** 20 + torch.ones(1), OverflowError, "int too big to convert"),
+    (lambda: torch.ones(1, dtype=torch.float16) < 2 ** 64, OverflowError, "int too big to convert"),
+    (lambda: torch.ones(1, dtype=torch.int32) // (-2 ** 63 - 1), OverflowError, "can't convert negative int to unsigned"),
+    (lambda: torch.ones(1) ** 10 ** 20, OverflowError, "int too big to convert"),
+    (lambda: torch.full((2,), 10 ** 20), OverflowError, "int too big to convert"),
+    (lambda: torch.ones(2).clamp(max=10 ** 20), OverflowError, "int too big to convert"),
+    (lambda: torch.where(torch.ones(1) > 0, 10 ** 20, 1), OverflowError, "int too big to convert"),
+    (lambda: torch.ones(2, dtype=torch.int32).clamp(max=2 ** 40), RuntimeError, "value cannot be converted to type int without overflow"),
+    (lambda: torch.ones(2, dtype=torch.int64).clamp(max=2 ** 63), RuntimeError, "value cannot be converted to type int64_t without overflow"),
+    (lambda: torch.ones(2, dtype=torch.int32).add(torch.ones(2, dtype=torch.int32), alpha=2 ** 40), RuntimeError, "type int without overflow"),
+    (lambda: torch.where(torch.ones(1) > 0, torch.ones(1, dtype=torch.int32), 2 ** 40), RuntimeError, "type int without overflow"),
+    (lambda: torch.ones(2, dtype=torch.uint8) ** 300, RuntimeError, "type uint8_t without overflow"),
+    (lambda: torch.ones(2, dtype=torch.int8).new_full((1,), 300), RuntimeError, "type int8_t without overflow"),
+    (lambda: torch.nn.functional.pad(torch.ones(2, dtype=torch.int32), (1, 1), value=2 ** 40), RuntimeError, "type int without overflow"),
+    (lambda: torch.addcmul(*[torch.ones(2, dtype=torch.int8)] * 3, value=300), RuntimeError, "type int8_t without overflow"),
+    (lambda: torch.full((2,), 70000.0, dtype=torch.float16), RuntimeError, "type c10::Half without overflow"),
+    (lambda: torch.ones(2, dtype=torch.float16).masked_fill(torch.tensor([True, False]), -1e9), RuntimeError, "type c10::Half without overflow"),
+    (lambda: torch.ones(2, dtype=torch.bfloat16).fill_(1e39), RuntimeError, "type c10::BFloat16 without overflow"),
+    (lambda: torch.ones(2).fill_(-1e39), RuntimeError, "type float without overflow"),
+    (lambda: torch.ones(2).clamp(max=1j), RuntimeError, "value cannot be converted to type"),
 ])
 def test_numbers_that_do_not_fit_are_refused(make, kind, words):
     with pytest.raises(kind, match=words):
         make()
 
 
-def test_negatives_of_unsigned_types_wrap_and_half_types_become_infinite():
+def test_numbers_of_64_bits_without_a_sign_wrap():
+    x = torch.tensor([1, 2])
+    assert (x * 2 ** 63).tolist() == [-2 ** 63, 0] and (x + (2 ** 64 - 1)).tolist() == [0, 1] and ((2 ** 63) - x).tolist() == [2 ** 63 - 1, 2 ** 63 - 2]
+    assert (x & 2 ** 64 - 1).tolist() == [1, 2] and (x.int() * (2 ** 64 - 1)).tolist() == [-1, -2]
+    assert (x.double() * 2 ** 63).tolist() == [2.0 ** 63, 2.0 ** 64]
+
+
+def test_limits_promote_bools():
+    x = torch.tensor([True, False])
+    assert x.clamp(max=5).dtype is torch.int64 and x.clamp(2, 3).tolist() == [2, 2]
+    for limit, words in ((dict(min=True), "clamp_min_scalar_cpu"), (dict(max=True), "clamp_max_scalar_cpu"), (dict(min=False, max=True), "clamp_scalar_cpu")):
+        with pytest.raises(NotImplementedError, match=f'"{words}" not implemented for \'Bool\''):
+            x.clamp(**limit)
+    with pytest.raises(NotImplementedError, match="lerp_kernel_scalar"):
+        torch.lerp(torch.tensor([1]), torch.tensor([2]), 0.5)
+
+
+def test_shifts_by_negative_counts_leave_no_bit():
+    x = torch.tensor([-5, 3], dtype=torch.int8)
+    assert (x << -1).tolist() == [0, 0] and (x >> -1).tolist() == [-1, 0] and (x >> 100).tolist() == [-1, 0]
+    assert (torch.tensor([200], dtype=torch.uint8) >> torch.tensor([8], dtype=torch.uint8)).tolist() == [0]
+    assert (7 << torch.tensor([-1, 1])).tolist() == [0, 14]
+
+
+def test_negatives_of_unsigned_types_wrap_and_half_types_become_infinite_where_they_are_data():
     assert torch.tensor([-1, -255], dtype=torch.uint8).tolist() == [255, 1]
     assert torch.full((1,), -1, dtype=torch.uint8).item() == 255
     assert torch.full((1,), 70000.0, dtype=torch.float16).item() == float("inf")
+    x = torch.ones(2, dtype=torch.float16)
+    x[0] = 70000.0
+    assert x.tolist() == [float("inf"), 1.0] and torch.tensor(70000.0, dtype=torch.float16).item() == float("inf") and (x * 70000)[1].item() == float("inf")
     assert torch.tensor([float("nan"), 1e20]).int().tolist() == [-2 ** 31] * 2
 
 
