@@ -206,7 +206,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """The log-probability of each row's target: a cluster computes its own rows only, and gets no gradient where it has none."""
         columns, parts = target, []
         for i, tail in enumerate(self.tail):
-            inside = (target >= self.cutoffs[i]) & (target < self.cutoffs[i + 1])
+            inside = ops.logical_and(ops.ge(target, self.cutoffs[i]), ops.lt(target, self.cutoffs[i + 1]))
             rows = inside.nonzero().squeeze(1)
             if rows.numel() == 0:
                 continue
