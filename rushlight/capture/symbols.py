@@ -53,6 +53,9 @@ class Symbol:
             self.tracer.give_up(self.later)
         if not self.fixed:
             self.fixed = True
+            if self.expression[0] == "source":  # sizes that were found to be one are all fixed with it
+                for other in self.tracer.symbols.values():
+                    other.fixed = other.fixed or other.expression == self.expression
             if type(self.hint) is str and self.expression[0] != "source":
                 self.tracer.fix_parts(self.expression)
             else:

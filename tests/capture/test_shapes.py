@@ -297,3 +297,21 @@ def test_numpy_on_plain_numbers_is_no_break():
 def test_iter_of_a_tensor_by_name():
     fast, found = compiled(lambda x: [row + 1 for row in x.__iter__()], fullgraph=True)
     assert [row.tolist() for row in fast(torch.ones(2, 2))] == [[2, 2], [2, 2]] and len(found) == 1
+
+
+@pytest.mark.parametrize("fixed", ["x", "y"])
+def test_sizes_that_are_one_are_fixed_together(fixed):
+    """What asks for a size later finds all of them fixed: the one that the others follow is no longer among those that vary."""
+    def f(x, y):
+        stacked = torch.stack([x, y])
+        size = stacked.shape[1]
+        known = {3: 1}.get((x if fixed == "x" else y).shape[0], 2)
+        return stacked + size, (y * 2).reshape(-1).shape[0] + known, (x * 2).reshape(-1).shape[0] + known
+
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(f, dynamic=True)
+    for size in (3, 4, 3, 5, 7):
+        x, y = torch.ones(size), torch.full((size,), 2.0)
+        assert str(compiled(x, y)) == str(f(x, y))
+    assert not torch._dynamo.utils.counters["faults"]
