@@ -108,10 +108,23 @@ def hooked_then_changed():
     layer(leaf(1, 2)).add_(1)
 
 
+def used_after_a_write(view):
+    base = leaf(2) * 1
+    part = view(base)
+    base.mul_(leaf(2))
+    (part * 2).sum().backward()
+
+
 ROWS = [
     # views, versions, in place
     ("in place on one of several views", lambda: (leaf(2, 2) * 1).unbind()[0].mul_(2), RuntimeError,
      "Output 0 of Unbind is a view and is being modified inplace. This view is the output of a function that returns multiple views."),
+    ("in place on one of several views without history", lambda: ones(2, 2).unbind()[0].mul_(leaf(2)), RuntimeError,
+     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. This view is the output of a function that"),
+    ("several views of what was written", lambda: used_after_a_write(lambda x: x.split(1)[0]), RuntimeError,
+     "Output 0 of Split is a view and its base or another view of its base has been modified inplace. This view is the output of a function"),
+    ("a view made in no_grad of what was written", lambda: used_after_a_write(torch.no_grad()(lambda x: x[:1])), RuntimeError,
+     "A view was created in no_grad mode and its base or another view of its base has been modified inplace. Given that this use case is"),
     ("view made in no_grad", view_made_in_no_grad, RuntimeError,
      "A view was created in no_grad mode and is being modified inplace with grad mode enabled."),
     ("in place with a wider result", lambda: ones(3).add_(ones(2, 3)), RuntimeError, "output with shape [3] doesn't match the broadcast shape [2, 3]"),

@@ -20,7 +20,7 @@ from ..core.size import broadcast_shapes
 from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
 from . import overriding
 from .generate import CANDIDATES, NAMES, make_classes
-from .rebase import copy_slices, view_node
+from .rebase import IN_NO_GRAD, SEVERAL, copy_slices, view_node
 
 NUMBERS = (int, float, complex, bool, numbers.Number, np.generic)
 
@@ -460,21 +460,17 @@ def check_inplace(tensor, others=()):
         if tensor._node is None and tensor._requires_grad:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         return True
-    if meta.multi:
+    if meta.multi and not meta.made_in_no_grad and tensor._requires_grad:
         number = tensor._node.number if type(tensor._node) is OutputEdge else 0
-        raise RuntimeError(f"Output {number} of {meta.multi} is a view and is being modified inplace. This view is the output of a "
-                           "function that returns multiple views. Such functions do not allow the output views to be modified inplace. You "
-                           "should replace the inplace operation by an out-of-place one.")
+        raise RuntimeError(f"Output {number} of {meta.multi} is a view and is being modified inplace. {SEVERAL}")
     if meta.made_in_function:
         raise RuntimeError(f"Output 0 of {meta.made_in_function} is a view and is being modified inplace. This view was created inside a custom "
                            "Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would override "
                            "the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is "
                            "forbidden. You can fix this by cloning the output of the custom Function.")
-    if meta.made_in_no_grad:
-        raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is "
-                           "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
-                           "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want "
-                           "the inplace to be tracked).")
+    if meta.made_in_no_grad or meta.multi:  # PyTorch says this of several views without history too
+        raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+                           f"{SEVERAL if meta.multi and not meta.made_in_no_grad else IN_NO_GRAD}")
     if base._node is None and base._requires_grad:
         raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
     return True

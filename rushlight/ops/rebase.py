@@ -110,24 +110,31 @@ def copy_slices(base, view, written):
     return node
 
 
-class ForbiddenView(Node):
-    """Stands under one of several views made together after their base was written: using it raises."""
+SEVERAL = ("This view is the output of a function that returns multiple views. Such functions do not allow the output views to be modified "
+           "inplace. You should replace the inplace operation by an out-of-place one.")
+IN_NO_GRAD = ("Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the "
+              "inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want the "
+              "inplace to be tracked).")
 
-    __slots__ = ("number", "maker")
+
+class ForbiddenView(Node):
+    """Stands under a view that may not follow its base, once that was written: one of several made together, or made in no_grad. Using it raises."""
+
+    __slots__ = ("made", "reason")
 
     def apply(self, g, freed, need):
-        raise RuntimeError(f"Output {self.number} of {self.maker} is a view and its base or another view of its base has been modified "
-                           "inplace. This view is the output of a function that returns multiple views. Such functions do not allow the output "
-                           "views to be modified inplace. You should replace the inplace operation by an out-of-place one.")
+        raise RuntimeError(f"{self.made} and its base or another view of its base has been modified inplace. {self.reason}")
 
     apply_graph = apply
 
 
 def view_node(base, view):
     """The node of a view that follows its base."""
-    if view._meta.multi:
+    if view._meta.multi or view._meta.made_in_no_grad:
         node = new(ForbiddenView)
-        node.number, node.maker = view.output_nr, view._meta.multi
+        untracked = view._meta.made_in_no_grad or not view._requires_grad
+        node.made = "A view was created in no_grad mode" if untracked else f"Output {view.output_nr} of {view._meta.multi} is a view"
+        node.reason = IN_NO_GRAD if view._meta.made_in_no_grad else SEVERAL
         node.edges, node.rare, node.seq = (base._node or base,), None, tick()
         return node
     node = new(AsStridedBackward0)
