@@ -268,7 +268,7 @@ class Program:
         self.programs: list[Any] = []
         self.unread: dict[Any, list] = {}
         self.build()
-        self.checks = Checks(lowering, [])
+        self.checks = Checks(lowering, shapes_drawn_for(lowering) if draws(self.graph) else [])
         # Whether the graph switches on the recording of history itself, as a piece that leaves a `no_grad` block does.
         self.records = any(node.op == "call_function" and target_name(node.target) == "set_mode" and node.args == ("grad", True) for node in self.graph.nodes)
         # Sizes that are symbols are numbers where Python's own code needs them.
@@ -447,11 +447,7 @@ def training(module: Any, lowering: Lowering, examples: list[Any]) -> Callable |
         return None
     forward = module.forward
 
-    # What does not fit must be refused before any mask of dropout is drawn.
-    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    drawn_for = [(i, known.shape) for i, node in enumerate(placeholders)
-                 if isinstance(known := lowering.known.get(node), Known) and known.symbol is None] if pair.noises else []
-    checks = Checks(lowering, pair.unread + drawn_for)
+    checks = Checks(lowering, pair.unread + (shapes_drawn_for(lowering) if pair.noises else []))
     pair.measure = checks.evaluator([n for shape, _, _ in pair.noises for n in shape])
 
     def run(*args: Any) -> Any:
@@ -593,13 +589,25 @@ def lowered_with(module: Any, example_inputs: list[Any], sizes: Sizes) -> Callab
             return trained
     if writing or parts(module.graph) or makes_inference(module.graph) or leaves_ops_to_autocast(module.graph, lowering):
         return module.forward
-    if lowering.guessed and any(target_name(node.target) in RANDOM for node in module.graph.nodes if node.op.startswith("call")):
+    if lowering.guessed and draws(module.graph):
         raise Fixed(frozenset(sizes.order))  # after a wrong guess random numbers would be drawn a second time
     lowered = Program(module, lowering)
     run = lowered.fast() or lowered
     if run is not lowered:
         run.program = lowered
     return run
+
+
+def draws(graph: Any) -> bool:
+    """Whether a graph draws random numbers."""
+    return any(target_name(node.target) in RANDOM for node in graph.nodes if node.op.startswith("call"))
+
+
+def shapes_drawn_for(lowering: Lowering) -> list[tuple[int, Any]]:
+    """The shapes of all inputs, by their numbers: what does not fit must be refused before any random number is drawn."""
+    placeholders = [node for node in lowering.graph.nodes if node.op == "placeholder"]
+    return [(i, known.shape) for i, node in enumerate(placeholders)
+            if isinstance(known := lowering.known.get(node), Known) and known.symbol is None]
 
 
 def leaves_ops_to_autocast(graph: Any, lowering: Lowering) -> bool:

@@ -271,6 +271,25 @@ def test_train_steps_over_batches(model, shape, whole, programs):
     assert len(programs) <= (2 if whole else 4)
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("draw", [torch.rand_like, lambda x: x.clone().normal_(), lambda x: torch.bernoulli(x * 0.5)])
+def test_random_numbers_are_drawn_once_at_other_sizes(draw, dynamic):
+    """A program of fixed sizes refuses others before it draws: what it drew in vain would be missing from the stream."""
+    def f(x):
+        noise = draw(x)
+        return noise + 0, noise + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(f, dynamic=dynamic)
+    for size in (3, 5, 3, 4, 7, 5):
+        x = torch.ones(size, dtype=torch.float64)
+        torch.manual_seed(0)
+        want, after = f(x), torch.rand(1)
+        torch.manual_seed(0)
+        got = compiled(x)
+        assert all(map(torch.equal, got, want)) and torch.equal(torch.rand(1), after)
+
+
 def test_random_numbers_have_the_size_of_each_call():
     compiled = torch.compile(lambda x: (torch.randn(x.shape[0], 3) * x[:, :3], torch.rand_like(x.t()) + x.t()))
     for rows in (5, 6, 2, 9):
