@@ -15,6 +15,7 @@ from typing import Any
 from ..core import modes
 from ..core.outline import outline
 from ..graph import Graph, Node
+from ..graph.memory import root
 from ..graph.node import target_name
 from ..ops.rolled import rolled_loop
 from ..tensor import Tensor
@@ -48,6 +49,15 @@ class Course:
 
     def tensors(self, parts: Any) -> list[Any]:
         return [one for part in parts for one in self.tensors(part)] if type(parts) is tuple else [] if parts is None else [parts]
+
+
+class Row:
+    """The last turn's row of a tensor in what a name holds after the loop."""
+
+    __slots__ = ("tensor", "dim")
+
+    def __init__(self, tensor: Any, dim: int):
+        self.tensor, self.dim = tensor, dim
 
 
 class Out:
@@ -297,6 +307,7 @@ class Rolling(Regions):
         held: dict[int, Any] = {}
         finals: list[tuple[Any, Any]] = []  # (the place that it is handed to, what is handed)
         history: set[int] = set()  # numbers of the places that what is handed to them gives a history
+        inside, seen = set(nodes), []  # what the turn recorded; the values that are seen after the loop, not only by a loop around it
 
         def handed(place: Any, value: Any) -> Out:
             for at, (known, other) in enumerate(finals):
@@ -309,8 +320,8 @@ class Rolling(Regions):
             finals.append((place, value))
             return Out(len(finals) - 1)
 
-        def result(place: Any, value: Any) -> Any:
-            """What a name holds after the loop; `place`: what it held in the turn at first."""
+        def result(place: Any, value: Any, named: bool = True) -> Any:
+            """What a name holds after the loop; `place`: what it held in the turn at first; `named`: whether code behind the loop has the name."""
             value = self.value(value)
             if value is NULL:
                 return value
@@ -321,12 +332,19 @@ class Rolling(Regions):
                     return originals.get(id(value), value)
                 if place is not NULL and type(place) is not Traced:
                     raise self.unlike(turns)
+                row = next((Row(tensor, dim) for tensor, dim, one in roll.rows if one is value), None)
+                if row is not None or value.node not in inside:  # of the last turn, or from before the loop: the tensor itself
+                    if place is not NULL:
+                        handed(place, value)
+                    return row or value
+                if place is not NULL or named:
+                    seen.append(value)
                 return handed(None if place is NULL else place, value)
             if type(value) is list or isinstance(value, tuple):
                 alike = type(place) is type(value) and len(place) == len(value)
                 if place is not NULL and not alike:
                     raise self.unlike(turns)
-                return like(value, [result(one, other) for one, other in zip(place if alike else [NULL] * len(value), value)])
+                return like(value, [result(one, other, named) for one, other in zip(place if alike else [NULL] * len(value), value)])
             if place is NULL or value is place or type(value) in SCALARS and type(value) is type(place) and value == place:
                 return value
             raise Again(turns.key)
@@ -339,16 +357,29 @@ class Rolling(Regions):
             elif at in roll.read:
                 held[at] = result(place, now)
             else:
-                held[at] = result(NULL, now) if at in loaded or outer else NULL
+                held[at] = result(NULL, now, at in loaded) if at in loaded or outer else NULL
         if history:
             raise Again(turns.key, Way(turns.way.skip, turns.way.history | history))
         appended = [(items, before, self.value(items[before])) for items, before in roll.added.values() if len(items) == before + 1]
         if len(appended) != len(roll.added) or not all(type(item) is Traced for _, _, item in appended):
             raise Again(turns.key)
         stacked = list({id(item): item for _, _, item in appended}.values())
+        if any(self.is_part(value, roll, inside) for value in seen):
+            raise Again(turns.key)
         found = self.looped(roll, nodes, finals, stacked)
+        at_last = turns.course.start + (0 if turns.course.down else turns.count - 1)
+
+        def filled(value: Any) -> Any:
+            if type(value) is Out:
+                return found[value.at]
+            if type(value) is Row:
+                return self.call_op(Tensor.select, (value.tensor, value.dim, at_last), {})
+            if type(value) is list or isinstance(value, tuple):
+                return like(value, [filled(item) for item in value])
+            return value
+
         for at, value in held.items():
-            frame.fast[at] = filled(value, found)
+            frame.fast[at] = filled(value)
         for items, before, item in appended:
             rows = found[len(finals) + next(at for at, one in enumerate(stacked) if one is item)]
             if type(turns.count) is Symbol:
@@ -356,6 +387,12 @@ class Rolling(Regions):
                 self.spread[id(items)] = items, items[before]
             else:
                 items[before:] = list(self.call_op(Tensor.unbind, (rows,), {}))
+
+    def is_part(self, value: Any, roll: Any, inside: set[Node]) -> bool:
+        """Whether a turn's value lies in memory from before the turn, as its row and a view of what was handed on do: a result of its own would not."""
+        places = {one.node for _, one in roll.places} | {row.node for _, _, row in roll.rows}
+        whole = root(value.stand_in._array)
+        return any(root(known.stand_in._array) is whole for known in list(self.traced.values()) if known.node in places or known.node not in inside)
 
     def unlike(self, turns: Turns) -> Again:
         """This turn is not like the next: it goes before the loop, if it is the first."""
@@ -496,11 +533,3 @@ def reached(carried: list[Node], inner: list[Node], leaves: list[Any]) -> list[s
         if wider == direct:
             return direct
         direct = wider
-
-
-def filled(value: Any, found: list[Any]) -> Any:
-    if type(value) is Out:
-        return found[value.at]
-    if type(value) is list or isinstance(value, tuple):
-        return like(value, [filled(item, found) for item in value])
-    return value

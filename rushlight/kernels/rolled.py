@@ -15,7 +15,7 @@ from .ir import Module, Type, Value
 from .matmul import LASTS, placed
 from .pool import PARALLEL
 from .runtime import Step
-from .sizes import is_open, same, typical
+from .sizes import Grain, ceil_div, is_open, same, typical
 from .work import of_step
 
 I64, POINTER = Type("i64"), Type("ptr")
@@ -199,6 +199,13 @@ class Loop:
             return self.moved(self.part("stacked", place), time * self.bytes(plan.places["stacked", place][1][1:]))
         return self.base(self.slots[name])
 
+    def share(self, grain: Any) -> Value:
+        """How many items at a time a thread takes; of open sizes it is decided when they are known."""
+        if type(grain) is not Grain:
+            return self.f.i64(grain)
+        items, work, least, pieces = grain
+        return (self.f.i64(work) >= least).select(self.f.i64(ceil_div(items, pieces)), self.f.i64(items))
+
     def run(self, step: Step, number: Value) -> None:
         f = self.f
         for at, buffer in enumerate(step.buffers):
@@ -214,7 +221,7 @@ class Loop:
         if type(items) is int and type(grain) is int and items <= grain:  # one piece, which the caller would run
             here()
         else:
-            share = f.i64(grain)
+            share = self.share(grain)
             f.either(self.alone, here, lambda: f.do(
                 f"call void {self.parallel.text}({self.pool}, ptr @{step.function}, {self.frame}, {count}, {share})"))
 

@@ -375,3 +375,35 @@ def test_a_few_turns_over_several_dtypes_are_one_native_program():
     for one, other in zip(fast(h), decode(h), strict=True):
         torch.testing.assert_close(one, other)
     assert [len(programs(run)) for run in made] == [1]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("value", [lambda x, y: y, lambda x, y: y[:], lambda x, y: y.reshape(-1)[:].reshape(y.shape), lambda x, y: x.view(-1)])
+def test_names_that_hold_what_was_there_before_the_loop(value, dynamic):
+    """They hold the tensor itself, or a view of it, after the loop too."""
+    def last(x, y):
+        for _ in range(x.shape[0]):
+            x = value(x, y)
+        return x, y * 2
+
+    compiled = torch.compile(last, dynamic=dynamic)
+    for size in (3, 4, 5, 3, 7):
+        x, y = torch.ones(size), torch.full((size,), 2.0)
+        (got, _), (want, _) = compiled(x, y), last(x, y)
+        assert torch.equal(got, want) and (got is y) == (want is y)
+        assert [got.untyped_storage().data_ptr() == one.untyped_storage().data_ptr() for one in (x, y)] == [
+            want.untyped_storage().data_ptr() == one.untyped_storage().data_ptr() for one in (x, y)]
+
+
+def test_open_loops_share_their_turns_among_threads():
+    """How much a thread takes at a time follows from sizes that are known only when the loop runs."""
+    def f(x, y):
+        for _ in range(x.shape[0]):
+            y = torch.sin(y) + x
+        return y
+
+    compiled = torch.compile(f, dynamic=True, fullgraph=True)
+    for size in (3, 5, 4096, 5000):
+        x, y = torch.linspace(0, 1, size)[:3].repeat(1), torch.linspace(0, 1, size)
+        x = torch.full((3, 1), 0.5)
+        torch.testing.assert_close(compiled(x, y), f(x, y))
