@@ -78,7 +78,7 @@ class Plan:
         They are read a square at a time, so an item goes over as many rows as there are lanes.
         """
         kernel, found = self.kernel, {}
-        if kernel.block or self.inner or self.lanes < 4 or any(stage.loops for stage in kernel.stages):
+        if not kernel.squares or self.inner or self.lanes < 4 or any(stage.loops for stage in kernel.stages):
             return "", []
         rows = {var: n for var, n in kernel.rows if var != kernel.vector and (type(n) is Size or n >= self.lanes)}
         for expr in exprs:

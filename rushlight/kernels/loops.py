@@ -195,6 +195,7 @@ class Kernel(NamedTuple):
 
     streamed: buffers that begin at a multiple of 64 bytes and are too large to be found in a cache later.
     block: elements of the vector variable in one item, where a product that the kernel follows says so.
+    squares: an item may go over several rows, so that operands that lie the other way are read by squares; not where others count in rows.
     flushes: subnormal numbers count as zero.  Processors take some hundred cycles for each.
     """
 
@@ -206,6 +207,7 @@ class Kernel(NamedTuple):
     scratch: tuple[tuple[str, str, int], ...] = ()
     streamed: tuple[str, ...] = ()
     block: int = 0
+    squares: bool = False
     flushes: bool = False
 
     def python(self) -> str:

@@ -194,7 +194,7 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         return written, places
 
     def add(kernel: Kernel) -> None:
-        written, places = write(kernel._replace(streamed=tuple(name for name, _ in kernel.buffers if name in large)))
+        written, places = write(kernel._replace(squares=True, streamed=tuple(name for name, _ in kernel.buffers if name in large)))
         total = math.prod(n for _, n in kernel.rows) * sum(
             math.prod(n for _, n in stage.loops) * (2 + cost(stage.roots)) for stage in kernel.stages)
         share = grain(written.items, total, PARALLEL_WORK, PIECES)

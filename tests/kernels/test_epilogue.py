@@ -109,3 +109,12 @@ def test_what_needs_other_rows_of_a_convolution_comes_after_it():
     clear = np.where(RNG.random(x.shape) < 0.01, np.nan, x).astype(np.float32)
     relu = compiled(lambda m, x, w: RULES["relu"](m, RULES["_convolution"](m, x, w, *rest)), x, w).call(clear, w)[0]
     np.testing.assert_array_equal(np.isnan(relu), np.isnan(compiled(lambda m, x, w: RULES["_convolution"](m, x, w, *rest), x, w).call(clear, w)[0]))
+
+
+@pytest.mark.parametrize("m, k, n", [(64, 40, 128), (130, 33, 300), (17, 20, 48), (512, 128, 128)])
+def test_an_operand_that_lies_the_other_way(m, k, n, target):  # noqa: F811
+    x, w, other = (RNG.normal(size=size).astype(np.float32) for size in ((m, k), (k, n), (n, m)))
+    native = compiled(lambda make, x, w, o: make.point("add", RULES["matmul"](make, x, w), make.permute(o, [1, 0])), x, w, other)
+    for end in (True, False):
+        (got,) = run_guarded(native, [x, w, other], end)
+        np.testing.assert_allclose(got, x.astype(np.float64) @ w + other.T, rtol=1e-3, atol=1e-3)
