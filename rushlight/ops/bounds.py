@@ -16,6 +16,8 @@ def tie_share(g, worse, tie):
 
 MANY = 1 << 12  # elements from which np.clip, one pass for two, is worth its dearer call
 NUMBERS = (int, float, complex)
+REAL = (float, int)
+LIKELY = 2.0 ** 63  # what all ints of 64 bits and all float types that NumPy computes with hold
 NO_COMPLEX = "clamp is not supported for complex types"
 
 
@@ -150,6 +152,9 @@ def clamp(input, min=None, max=None, *, out=None):
         if input.dtype.category == dtypes.COMPLEX:
             raise NotImplementedError(NO_COMPLEX)
         kinds = (type(min), type(max))
+        if input._dtype.fast_float and (min is None or kinds[0] in REAL and -LIKELY < min < LIKELY) and (max is None or kinds[1] in REAL and -LIKELY < max < LIKELY):
+            result = _clamp_numbers(input, min, max)  # what is asked for most: the checks below cost as much as the op
+            return result if out is None else out.copy_checked(result)
         if complex in kinds and input.dtype.category < dtypes.FLOAT:
             raise NotImplementedError(NO_COMPLEX)
         if input.dtype.category < dtypes.FLOAT and float in kinds:

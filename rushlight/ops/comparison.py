@@ -34,7 +34,7 @@ def where(condition, input=None, other=None, *, out=None):
             raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype "
                                f"{condition.dtype.tensor_name.removesuffix('Tensor')}")
         condition = condition != 0
-    if type(input) is int or type(other) is int:
+    if type(input) is int and not -128 <= input <= 127 or type(other) is int and not -128 <= other <= 127:  # smaller ones fit all dtypes
         for value, beside in ((input, other), (other, input)):
             if type(value) is int:
                 checked_number(value, beside._dtype if isinstance(beside, Tensor) and beside._dtype.category == dtypes.INTEGER else dtypes.int64)

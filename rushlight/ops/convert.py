@@ -257,7 +257,7 @@ def fill_(input, value):
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
         return inplace(copied, input, (value,), {})
     if input._dtype.fast_float and type(value) in (float, int) and unrecorded(input):
-        input._array.fill(checked_number(value, input._dtype))
+        input._array.fill(value if -128 <= value <= 127 else checked_number(value, input._dtype))  # smaller ones fit all dtypes
         bump(input)
         return input
     return inplace(_filled, input, (filling_number(value, input._dtype, input.numel()),), {})

@@ -34,7 +34,7 @@ def scaled(other, alpha, input):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if isinstance(alpha, complex) and category < dtypes.COMPLEX:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    if type(alpha) in (int, float):
+    if type(alpha) in (int, float) and not -128 <= alpha <= 127:  # smaller ones fit all dtypes
         checked_number(alpha, result_dtype([input, other]))
     return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
 

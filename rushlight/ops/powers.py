@@ -7,8 +7,6 @@ from ..core.promotion import check_word, checked_number
 from ..tensor import Tensor
 from .record import composite, pointwise, primitive
 
-LIMIT = 1 << 63
-
 # Powers and roots.
 
 
@@ -97,7 +95,7 @@ def number_power(input, exponent):
         return _pow(input, exponent)
     elif category == dtypes.BOOL and type(exponent) is int:
         input = input.to(dtypes.int64)
-    if type(exponent) is int and (category == dtypes.INTEGER or not -LIMIT <= exponent < LIMIT):
+    if type(exponent) is int and not -128 <= exponent <= 127:  # smaller ones fit all dtypes
         check_word(exponent)
         if category == dtypes.INTEGER and exponent >= 0:
             checked_number(exponent, input.dtype)

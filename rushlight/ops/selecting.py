@@ -316,7 +316,9 @@ def masked_fill(input, mask, value):
         return _masked_fill_tensor(input, mask, value)
     if type(value) is complex and not input._dtype.is_complex:
         raise RuntimeError(f"value cannot be converted to type {CHECKED_NAMES.get(input._dtype.name, input._dtype.name)} without overflow")
-    return _masked_fill(input, mask, checked_number(value, input._dtype) if type(value) is float and input._dtype.fast_float else number_for(input, value))
+    if type(value) is float and input._dtype.fast_float:
+        return _masked_fill(input, mask, value if -1e38 < value < 1e38 else checked_number(value, input._dtype))
+    return _masked_fill(input, mask, number_for(input, value))
 
 
 @composite("method")
