@@ -20,7 +20,7 @@ with Waits():
     from .core.modes import enable_grad, get_default_dtype, inference_mode, no_grad, set_default_dtype, set_grad_enabled
     from .core.promotion import can_cast, promote_types
     from .core.size import Size
-    from .ops import dispatch, generate, graph_node
+    from .ops import dispatch, generate, graph_node, record
     from .tensor import Tensor
 
 __version__ = "0.1.0"
@@ -41,6 +41,20 @@ def fused_on_all_cores(*args):
     """The same of an op in place with a number besides its tensors."""
     imported("kernels.eager").install()
     return generate.NAMES["fused_on_all_cores"](*args)
+
+
+def until_large(name):
+    """What makes of a raw rule one at whose first large gradient the kernels load, and take its place: no op before need have loaded them."""
+    def wrap(raw):
+        def backward(g, *rest):
+            if type(g) is not generate.ndarray or g.size < generate.NAMES["LARGE"] or generate.NAMES["on_all_cores"] is not on_all_cores:
+                return raw(g, *rest)
+            imported("kernels.eager").install()
+            return record.RAW[name](g, *rest)
+
+        return backward
+
+    return wrap
 
 
 HALF_LARGE = 1 << 21  # multiplications of half types from which a program pays
@@ -77,7 +91,13 @@ def compiled_layers(function, use):
 graph_node.HALF_GRADIENTS.append(half_gradients)
 busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.repeated").product(function, use),
                        "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
-                       "random numbers": lambda function, use: imported("kernels.draws").make()})
+                       "random numbers": lambda function, use: imported("kernels.draws").make(),
+                       "random numbers of varying draws": lambda function, use: imported("kernels.rejection").make()})
+for _name in "max_pool_backward embedding_backward index_backward cross_entropy_backward batch_norm_backward batch_norm_weight".split():
+    if dict.__contains__(record.REGISTRY, _name):
+        record.RAW[_name] = until_large(_name)(record.RAW[_name])
+    else:
+        record.WRAPPED[_name] = until_large(_name)
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores, fused_on_all_cores=fused_on_all_cores)
 dispatch.HALF_PRODUCTS.update(_cast=half_cast, _mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
 # Public names by the module of ours that has them, loaded on first use.

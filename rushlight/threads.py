@@ -35,7 +35,7 @@ def set_num_interop_threads(count):
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Accepted: every op is deterministic for a fixed number of threads."""
+    """Every op is deterministic for a fixed number of threads; with this also while kernels for large arrays are being made: an op waits for its own."""
     Threads.deterministic = bool(mode)
 
 

@@ -37,6 +37,10 @@ def machine(count):
     return drawing.choose(None, count + A_CALL)
 
 
+VARYING = 1 << 14  # numbers of varying draws that Python's loop takes as long for as making machine code
+rejecting = Busy("random numbers of varying draws", None, VARYING)
+
+
 class Generator:
     """A stream of random numbers that equals PyTorch's CPU stream for the same seed.
 

@@ -1,7 +1,7 @@
 """Poisson, binomial and gamma numbers: each takes a varying count of draws, one element after the other.
 
-Loops over elements in Python, since element n starts where element n - 1 happened to stop. The methods and their
-constants are those PyTorch's CPU kernels use, so the stream is used up equally: Hoermann's transformed rejection
+Loops over elements in Python, since element n starts where element n - 1 happened to stop; kernels/rejection.py has the same
+in machine code for many. The methods and their constants are those PyTorch's CPU kernels use, so the stream is used up equally: Hoermann's transformed rejection
 (1993) for Poisson and binomial, Marsaglia and Tsang (2000) for gamma. Each function takes an array of
 parameters and returns a new contiguous array of its shape and dtype.
 """
@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .generator import default_generator
+from .generator import default_generator, rejecting
 from .normal import scalars
 
 TAILS = (0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
@@ -19,6 +19,15 @@ TAILS = (0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.020790672
 def each(arrays, sample, generator):
     """Apply `sample(generator, step, *numbers)` to the elements in order; `step` rounds to the precision of the parameters."""
     generator, first = generator or default_generator, arrays[0]
+    code = rejecting.choose(None, first.size)
+    if code is not None:
+        numbers = [np.array(array, np.float64, order="C") for array in arrays]
+        with generator.lock:
+            kept = generator.next_normal
+            normal, values = np.array([kept is not None, kept or 0.0]), np.empty(first.shape)
+            generator.fill(code.fill, values, sample.__name__.removeprefix("one_"), normal, numbers, first.dtype != np.float64)
+            generator.next_normal = float(normal[1]) if normal[0] else None
+        return values.astype(first.dtype)
     step = float if first.dtype == np.float64 else float32
     flat = [array.astype(np.float64).reshape(-1).tolist() for array in arrays]
     with generator.lock:

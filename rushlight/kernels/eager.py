@@ -9,6 +9,7 @@ with NumPy.  Their gradients' rules become kernels in the same way (`gradient`).
 """
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from ..core.outline import outline
 from ..core.parallel import Threads, free_in_child
 from ..ops import generate, record
 from ..tensor import PLAIN
-from . import along, fuse, llvm, matmul_half, pool, program, runtime, structs
+from . import along, fuse, later, llvm, matmul_half, opened, pool, program, runtime, structs
 from .arrays import Source, contiguous
 from .emit import BLOCK, emit
 from .folds import FOLDS, Fold
@@ -29,10 +30,12 @@ from .ir import Module
 from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_primitive import composite_rule, gradient_rule
-from .scan import SCANS, Scan
+from .scan import PLACES, SCANS, Places, Scan
+from .sizes import Fixed
+from .windows import MaxPoolGradient
 
 LARGE = 1 << 17
-USES = 2  # of a convolution by NumPy, before a program is made
+USES = 2  # of a convolution, or of operands that do not lie alike, by NumPy, before a program is made
 WIDTHS = 64  # of rows that kernels are made for, an op; others stay with NumPy
 ENDLESS = 1 << 40  # rows of the shape that a kernel is made for; how many there are is said at each call
 POINTS = generate.ELEMENTWISE | frozenset(
@@ -45,14 +48,22 @@ PRODUCTS = ("_mm", "bmm", "_bmm_batch")
 ALONG = {"_gather": ("gather", False, 1, 2, None, None), "gather": ("gather", False, 1, 2, None, None),
          "gather_backward": ("add", False, 2, 3, 0, 1), "scatter_src": ("put", False, 1, 2, 3, 0), "scatter_value": ("put", False, 1, 2, 3, 0),
          "_scatter_add": ("add", False, 1, 2, 3, 0),
+         "_cummax": ("gather", False, 2, 1, None, None), "_cummin": ("gather", False, 2, 1, None, None),
          "_index_copy": ("put", True, 1, 2, 3, 0), "_index_add": ("add", True, 1, 2, 3, 0),
          "index_select_backward": ("add", True, 2, 3, 0, 1)}
+# Ops whose rule, for arrays in C's order, is a program of open sizes.
+OPENED = generate.OPENED | frozenset("glu_backward huber_backward smooth_l1_backward group_norm_backward group_norm_weight layer_norm_weight "
+                                     "cross_entropy_backward batch_norm_backward batch_norm_weight".split())
 WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
 LINEAR = ("_linear_rows", "_linear_batch")  # likewise, of half types
 CASTS = ("float16", "bfloat16", "float32", "float64")
 _kernels: dict[tuple, Any] = {}
 _lock = threading.Lock()
 free_in_child(_lock)
+
+
+def rule_for(name: str) -> Any:
+    return RULES.get(name) or SCALED.get(name) or (gradient_rule(name) if "." in name else composite_rule(name))
 
 
 class Kernel:
@@ -62,8 +73,7 @@ class Kernel:
     """
 
     def __init__(self, name: str, arguments: tuple, dtype: str, width: int | None, streamed: bool, gives: str | None = None):
-        rule = RULES.get(name) or SCALED.get(name) or (gradient_rule(name) if "." in name else composite_rule(name))
-        make = Maker()
+        rule, make = rule_for(name), Maker()
         operands, count = [], 0
         for argument in arguments:
             if argument == "array":
@@ -87,7 +97,7 @@ class Kernel:
         self.plan = emit(module, kernel, llvm.host().vector_bits)
         self.unit = self.plan.block if width is None else width
         self.order = [-1 if buffer == "out" else int(buffer[2:]) for buffer, _ in kernel.buffers]
-        self.library = llvm.link(str(module), (kernel.name,))
+        self.library = later.linked(str(module), (kernel.name,))
         self.address = self.library.address(kernel.name)
         self.frame = ctypes.c_void_p * len(self.order)
 
@@ -157,6 +167,22 @@ def attempt_scan(name: str, array: np.ndarray, dim: int) -> np.ndarray | None:
     return out
 
 
+def attempt_places(name: str, array: np.ndarray, dim: int) -> np.ndarray | None:
+    if not array.ndim or not array.flags.c_contiguous or not array.size:
+        return None
+    if outline.enough:
+        outline.given = True
+        return memory.untouched(array.shape, np.dtype(np.int64))
+    dim %= array.ndim
+    inner = math.prod(array.shape[dim + 1:])
+    found = kernel((name, inner == 1, array.dtype.name))
+    if found is None:
+        return None
+    out = memory.empty(array.shape, np.dtype(np.int64))
+    found.run(array, out, math.prod(array.shape[:dim]), array.shape[dim], inner)
+    return out
+
+
 def attempt_along(name: str, args: tuple) -> np.ndarray | None:
     act, rows, dim_at, index_at, values_at, start_at = ALONG[name]
     dim, index, first = args[dim_at], args[index_at], args[0]
@@ -186,6 +212,38 @@ def attempt_along(name: str, args: tuple) -> np.ndarray | None:
     return dense if act == "gather" else indexed
 
 
+def attempt_rows_added(name: str, grad: np.ndarray, first: Any, second: Any, padding: Any = None, by_frequency: bool = False) -> np.ndarray | None:
+    """The gradients of whole slices that an index picked, added up: embedding_backward, and index_backward where one tensor is the index."""
+    if name == "embedding_backward":
+        index, shape, dim = first, (second, grad.shape[-1]), 0
+    else:
+        given = [at for at, part in enumerate(second) if part is not None]
+        if len(given) != 1:
+            return None
+        dim, shape, index = given[0], first, second[given[0]]
+    if by_frequency or index.dtype != np.int64 or not index.size or not grad.size or grad.dtype.itemsize < 4:
+        return None
+    at, form, words = along.layout(shape, np.ascontiguousarray(index).reshape(-1), dim, True)
+    found = kernel(("add", form, grad.dtype.name))
+    if found is None:
+        return None
+    result = np.zeros(shape, grad.dtype)
+    if not found.run(result, at, np.ascontiguousarray(grad), words):
+        return None  # NumPy's way says which index is out of range, and takes those that count from the end
+    if padding is not None and padding >= 0:
+        result[padding] = 0
+    return result
+
+
+def attempt_max_pool(name: str, *args: Any) -> np.ndarray | None:
+    """max_pool_backward, whose arrays are the gradient, the input and the output."""
+    arrays = args[:3]
+    if len(args[4]) > 3 or any(not array.size or array.dtype != args[1].dtype for array in arrays):
+        return None
+    found = kernel((name, args[1].dtype.name))
+    return None if found is None else found.run(*map(np.ascontiguousarray, arrays), *args[3:])
+
+
 def attempt_fold(name: str, array: np.ndarray, *args: Any) -> Any:
     """Sums, products and norms over the dims that lie last in memory, of an array that fills it."""
     ndim, all_of = array.ndim, name.endswith("_all")
@@ -212,27 +270,48 @@ def attempt_fold(name: str, array: np.ndarray, *args: Any) -> Any:
     return None if found is None else found.run(array, kept, shape)
 
 
-def kernel(key: tuple) -> Any:
-    """The kernel for a use, None where NumPy serves."""
+def kernel(key: tuple, example: Any = None) -> Any:
+    """The kernel for a use, None where NumPy serves. `example`: the sizes of what is open to all."""
     found = _kernels.get(key, 0)
     if type(found) is not int:
         return found
     with _lock:
         _kernels[key] = found + 1
-        if key[0] in WHOLE and key[0] not in PRODUCTS and found < USES:
+        if (key[0] in WHOLE and key[0] not in PRODUCTS or key[0] in (opened.OPEN, opened.WHOLE)) and found < USES:
             return None
         if len(_kernels) > 512 or key[0] in ROWS and sum(other[0] == key[0] for other in _kernels) > WIDTHS:
             _kernels[key] = None
             return None
         try:
-            usable = llvm.available() and structs.layout_is_known()
-            kinds = ((WHOLE.union(LINEAR), whole), (SCANS, Scan), (along.ACTS, along.Along), (FOLDS, Fold))
-            make = next((make for names, make in kinds if key[0] in names), Kernel)
-            made = make(*key) if usable else None
-        except (Unsupported, llvm.CompileError, RuntimeError, ValueError, TypeError):
-            made = None
-        _kernels[key] = made
+            made = made_for(key, example) if llvm.available() and structs.layout_is_known() else None
+        except later.Slow:
+            made = _kernels[key] = None
+            later.soon(lambda: enter(key, example), lambda: _kernels.pop(key, None))
+        except REFUSED:
+            made = _kernels[key] = None
+        else:
+            _kernels[key] = made
     return made
+
+
+REFUSED = (Unsupported, Fixed, llvm.CompileError, RuntimeError, ValueError, TypeError)  # why there is no kernel for a use
+
+
+def made_for(key: tuple, example: Any) -> Any:
+    if key[0] == opened.WHOLE:
+        return opened.compiled_whole(rule_for(key[1]), key[2], example)
+    if key[0] == opened.OPEN:
+        return opened.compiled(rule_for(key[1]), key[2], key[3], example)
+    kinds = ((WHOLE.union(LINEAR), whole), (SCANS, Scan), (PLACES, Places), (("max_pool_backward",), MaxPoolGradient), (along.ACTS, along.Along), (FOLDS, Fold))
+    return next((make for names, make in kinds if key[0] in names), Kernel)(*key)
+
+
+def enter(key: tuple, example: Any) -> None:
+    """Make what takes long, on a thread; NumPy has served so far."""
+    try:
+        _kernels[key] = made_for(key, example)
+    except REFUSED:
+        pass
 
 
 def run(op: Any, *args: Any) -> Any:
@@ -278,12 +357,20 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
         return attempt_cast(*args)
     if name == "cast_back":
         return attempt_cast(first, args[1], BY_NUMPY[dtype])
+    if name in OPENED:
+        return opened.whole(kernel, name, args)
     if dtype.kind != "f" or dtype.itemsize < 4:
         return None
+    if name in ("embedding_backward", "index_backward"):
+        return None if outline.enough else attempt_rows_added(name, *args)
+    if name == "max_pool_backward":
+        return None if outline.enough else attempt_max_pool(name, *args)
     if name in WHOLE:
         return attempt_whole(name, args)
     if name in SCANS:
         return attempt_scan(name, *args)
+    if name in PLACES:
+        return attempt_places(name, *args)
     if name in ALONG:
         return None if outline.enough else attempt_along(name, args)
     if name in FOLDS:
@@ -302,11 +389,11 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
             arguments.append("number")
             arrays.append(arg)
         elif arg.shape != first.shape or (arg.flags.c_contiguous if order else not arg.flags.c_contiguous):
-            return None
+            return opened.elementwise(kernel, name, args)
         elif order:
             turned = arg.transpose(order)
             if not turned.flags.c_contiguous:
-                return None
+                return opened.elementwise(kernel, name, args)
             arguments.append("array")
             arrays.append(turned)
         else:
@@ -449,7 +536,7 @@ def asking(name: str) -> Callable:
         ORIGINAL[name] = original
 
         def backward(g: Any, *rest: Any) -> Any:
-            if isinstance(g, np.ndarray) and g.size >= LARGE:
+            if isinstance(g, np.ndarray) and (g.size >= LARGE or name in OPENED and any(isinstance(x, np.ndarray) and x.size >= LARGE for x in rest)):
                 result = attempt(name, (g, *rest))
                 if result is not None:
                     return result
@@ -462,7 +549,8 @@ def asking(name: str) -> Callable:
 
 BACKWARD = ("cast_back", "conv_input", "conv_weight", "softmax_backward", "log_softmax_backward", "layer_norm_backward", "reversed_cumsum",
             "gather", "gather_backward", "index_select_backward", "scatter_value", "sinh", "cosh",
-            *(name for name in POINTS if name.endswith("_backward")))
+            "max_pool_backward", "embedding_backward", "index_backward",
+            *(name for name in POINTS | OPENED if name.endswith(("_backward", "_weight"))))
 
 
 def install() -> None:

@@ -21,6 +21,7 @@ RULES["_contiguous"] = lambda make, input: input
 RULES["view_as_itself"] = lambda make, input: input
 RULES["_round"] = lambda make, input: make.point("round", floating(make, input))
 RULES["_hardtanh"] = lambda make, input, low, high: clamp(make, input, low, high)
+RULES["_rrelu_fixed"] = lambda make, input, slope: leaky_relu(make, input, slope)
 RULES["_leaky_relu"] = lambda make, input, slope: leaky_relu(make, input, slope)
 RULES["_softplus"] = lambda make, input, beta, threshold: softplus(make, input, beta, threshold)
 RULES["_silu"] = lambda make, input: make.point("mul", floating(make, input), make.float_point("sigmoid", input))
@@ -152,6 +153,14 @@ def hardshrink(make: Maker, input: Array, lambd: float = 0.5) -> Array:
 @rule("_prelu")
 def prelu(make: Maker, input: Array, weight: Array) -> Array:
     return make.where(make.point("gt", input, 0, dtype="bool"), input, make.point("mul", input, weight))
+
+
+@rule("angle")
+def angle(make: Maker, input: Array) -> Array:
+    """0, or pi below it; NaN stays."""
+    input = floating(make, input)
+    below = make.where(make.point("lt", input, 0, dtype="bool"), make.number(math.pi, input.dtype), make.number(0, input.dtype))
+    return make.where(make.point("isnan", input, dtype="bool"), input, below)
 
 
 @rule("_entropy")

@@ -1,7 +1,7 @@
 """Making tensors from nothing: factories, ranges, conversions from Python and NumPy values."""
 import numpy as np
 
-from ..core import dtypes, modes
+from ..core import dtypes, memory, modes
 from ..core.devices import CPU, require_cpu
 from ..core.errors import OutOfMemoryError, type_name
 from ..core.promotion import checked_number, filling_number, number_dtype, promote_types
@@ -372,12 +372,32 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
         else:
             array = (int(start) + int(step) * np.arange(count)).astype(dtype.numpy)
     else:
-        array = (start + step * np.arange(count, dtype=np.float64)).astype(dtype.numpy)
+        array = counted(start, step, count, dtype.numpy)
     if out is not None:
         out.resize_(array.shape)
         out._array[...] = array
         return out
     return made(array, device, requires_grad)
+
+
+BLOCK = 1 << 14  # numbers that are made at a time: what they pass through stays in the nearest caches
+
+
+def counted(start, step, count, kind):
+    """start + step * index of the indices below count, in float64 (for a complex dtype in that) and rounded to the dtype."""
+    block = np.arange(min(count, BLOCK), dtype=np.float64)
+    if count <= BLOCK:
+        return (start + step * block).astype(kind)
+    array = row(count, kind)
+    for low in range(0, count, BLOCK):
+        part = array[low:low + BLOCK]
+        part[...] = start + step * (block[:part.size] + low)
+    return array
+
+
+def row(count, kind):
+    """An empty array of one dim. Where it is very large, NumPy's, which says so if there is no memory."""
+    return memory.empty((count,), kind) if count < BLOCK ** 2 // 16 else np.empty(count, kind)
 
 
 def range_count(start, end, step, ceil):
@@ -432,14 +452,17 @@ def spaced(start, end, steps, dtype):
         return np.array([start]).astype(dtype.numpy)
     if dtype.category < dtypes.FLOAT:
         return np.trunc(halves(int(start), int(end), steps)).astype(dtype.numpy)
-    index = np.arange(steps)  # the first half counts from the start, the second from the end, as PyTorch does
     kind = np.float64 if dtype in (dtypes.float64, dtypes.complex128) else np.float32
     if dtype.is_complex:
         kind = dtype.numpy.type
     step = kind((end - start) / max(steps - 1, 1))
-    front = kind(start) + step * index.astype(kind)
-    back = kind(end) - step * (steps - 1 - index).astype(kind)
-    return np.where(index < steps // 2, front, back).astype(dtype.numpy)
+    array, half = row(steps, np.dtype(kind)), steps // 2
+    for low in range(0, steps, BLOCK):  # the first half counts from the start, the second from the end, as PyTorch does
+        high = min(low + BLOCK, steps)
+        middle = min(max(half, low), high)
+        array[low:middle] = kind(start) + step * np.arange(low, middle).astype(kind)
+        array[middle:high] = kind(end) - step * np.arange(steps - 1 - middle, steps - 1 - high, -1).astype(kind)
+    return array.astype(dtype.numpy, copy=False)
 
 
 @composite("torch")

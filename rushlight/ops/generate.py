@@ -27,11 +27,12 @@ ELEMENTWISE = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sigmoid sqrt rsqrt reciprocal relu abs neg erf erfc erfinv _gelu _silu _add _sub mul _div "
     "maximum minimum clamp_min clamp_max sinh cosh asin acos atan asinh acosh atanh sgn sign lgamma digamma _polygamma frac ceil floor trunc "
     "deg2rad rad2deg logaddexp logaddexp2 atan2 hypot copysign _nextafter remainder fmod _floor_quotient floor_divide trunc_divide _lerp "
-    "_elu _celu _leaky_relu _softplus _mish _hardswish _hardsigmoid _hardtanh _clamp_numbers hardshrink softshrink threshold _prelu logsigmoid logit _nan_to_num "
+    "_elu _celu _leaky_relu _softplus _mish _hardswish _hardsigmoid _hardtanh _clamp_numbers _clamp_tensors hardshrink softshrink threshold _prelu _rrelu_fixed angle logsigmoid logit _nan_to_num "
     "i0 special_entr special_erfcx special_ndtr special_ndtri special_log_ndtr special_i0e special_i1 special_i1e special_bessel_j0 special_bessel_j1 "
     "special_bessel_y0 special_bessel_y1 special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 "
     "special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1".split())
-CANDIDATES = ELEMENTWISE | frozenset("_softmax _log_softmax _layer_norm _cumsum _cumprod reversed_cumsum _convolution _conv_transpose _gather scatter_src "
+OPENED = frozenset("_glu _huber_loss _smooth_l1_loss _tril _triu _roll _group_norm constant_pad".split())  # see kernels/opened.py
+CANDIDATES = ELEMENTWISE | OPENED | frozenset("_softmax _log_softmax _layer_norm _cumsum _cumprod reversed_cumsum _cummax_places _cummin_places _cummax _cummin _convolution _conv_transpose _gather scatter_src "
                                      "scatter_value _cast _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _prod_all _prod_dim _vector_norm".split())
 NAMES["SMALL"] = 1 << 12  # elements; below it a tensor may keep its shape in `_shape`
 modes.listeners.append(lambda count: NAMES.__setitem__("special", count))
@@ -262,16 +263,21 @@ def function_lines(op, out=True):
 
 def kernel_call(op, first, call):
     """The call of the kernel; asking for the size costs 30 ns, so only ops that have something to gain do, where `s` does not say "small"."""
-    text, known = f"{op.name}__kernel({call})", "s is not None or " if op.family == "pointwise" else ""
-    return text if op.name not in CANDIDATES else f"{text} if {known}x_{first}.size < LARGE else on_all_cores({op.name}__op, {call})"
+    text = f"{op.name}__kernel({call})"
+    return text if op.name not in CANDIDATES else f"{text} if {small(op, call)} else on_all_cores({op.name}__op, {call})"
+
+
+def small(op, call):
+    """The test whether all operands are small: a kept shape is, and so are numbers."""
+    known = "s is not None or " if op.family == "pointwise" else ""
+    return known + " and ".join(f"x_{t}.size < LARGE" for t in (op.tensors if op.family == "pointwise" else op.tensors[:1]) if f"x_{t}" in call.split(", "))
 
 
 def kernel_lines(op, first, call):
     """The result `r`, and `made`, the class of its node."""
     if not has_large(op):
         return [f"    r = {kernel_call(op, first, call)}"]
-    known = "s is not None or " if op.family == "pointwise" else ""
-    return [f"    if {known}x_{first}.size < LARGE:", f"        r, made = {op.name}__kernel({call}), {op.name}__node", "    else:",
+    return [f"    if {small(op, call)}:", f"        r, made = {op.name}__kernel({call}), {op.name}__node", "    else:",
             f"        r, made = on_all_cores({op.name}__op, {call}), {op.name}__large"]
 
 

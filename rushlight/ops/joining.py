@@ -3,7 +3,7 @@ import itertools
 
 import numpy as np
 
-from ..core import modes
+from ..core import memory, modes
 from ..core.errors import type_name
 from ..core.promotion import can_cast, promote_types
 from ..core.size import broadcast_shapes as shapes_of
@@ -58,9 +58,22 @@ def join(function, tensors, dim):
     return result
 
 
+LARGE = 1 << 16  # elements of the first array from which the result lies in memory that is used again: new memory takes as long as copying
+
+
+def concatenated(tensors, dim):
+    """np.concatenate."""
+    first = tensors[0]
+    if first.size < LARGE or any(t.ndim != first.ndim or t.dtype != first.dtype for t in tensors):
+        return np.concatenate(tensors, dim)
+    shape = list(first.shape)
+    shape[dim] = sum([t.shape[dim] for t in tensors])
+    return np.concatenate(tensors, dim, out=memory.empty(tuple(shape), first.dtype))
+
+
 @primitive(tensors=(), lists=("tensors",), where="", family="joining", grad=dict(tensors=lambda g, tensors_shape, dim: cat_backward(g, tensors_shape, dim)))
 def _cat(tensors, dim):
-    result = np.concatenate(tensors, dim)
+    result = concatenated(tensors, dim)
     return result if result.flags.c_contiguous else np.ascontiguousarray(result)  # NumPy keeps the order of columns-first inputs
 
 
@@ -86,7 +99,7 @@ def list_of_tensors(name, tensors):
     return tensors
 
 
-@composite("torch", raw=lambda tensors, dim=0: np.concatenate(tensors, dim))
+@composite("torch", raw=lambda tensors, dim=0: concatenated(tensors, dim))
 def cat(tensors, dim=0, *, out=None):
     """The tensors one after the other along a dim; dtypes are promoted.
 
@@ -158,7 +171,7 @@ def stack_backward(g, shapes, dim):
            grad=dict(tensors=lambda g, tensors_shape, dim: stack_backward(g, tensors_shape, dim)))
 def _stack(tensors, dim):
     before = (slice(None),) * dim + (None,)
-    return np.concatenate([tensor[before] for tensor in tensors], dim)  # np.stack checks more and takes twice as long
+    return concatenated([tensor[before] for tensor in tensors], dim)  # np.stack checks more and takes twice as long
 
 
 @composite("torch", raw=lambda tensors, dim=0: np.stack(tensors, dim))

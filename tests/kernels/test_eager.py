@@ -165,7 +165,7 @@ def test_activations_and_their_gradients(name):
         np.testing.assert_allclose(whole, np.concatenate([first, rest]), rtol=3e-6, atol=1e-6)
 
 
-ARGUMENTS = {"_polygamma": (1,), "_elu": (1.5, 1.0, 1.0), "_celu": (1.3, 1.0, 1 / 1.3), "_leaky_relu": (0.2,), "_softplus": (1.0, 20.0), "_hardtanh": (-0.5, 2.0),
+ARGUMENTS = {"_polygamma": (1,), "_elu": (1.5, 1.0, 1.0), "_celu": (1.3, 1.0, 1 / 1.3), "_leaky_relu": (0.2,), "_rrelu_fixed": (0.2,), "_softplus": (1.0, 20.0), "_hardtanh": (-0.5, 2.0),
              "hardshrink": (0.3,), "softshrink": (0.3,), "threshold": (0.1, 2.0), "logit": (None,), "_clamp_numbers": (-0.5, 1.5), "_nan_to_num": (1.0, 2.0, -3.0), "_gelu": ("none",)}
 CORNERS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 1e-40, 3e38, -3e38, 1e-45, 7.0, 4.0]
 

@@ -57,6 +57,37 @@ assert numpy.allclose(first.numpy(), (numpy.sin(x.numpy()) * x.numpy()).sum(-1),
 print(len(pool.pool().libraries))
 """
 
+SLOW = """
+import os, sys, time
+import numpy, rushlight as torch
+from rushlight.kernels import eager, later
+later.LONG = 1000  # as if it were a slow machine
+x = torch.linspace(0.5, 4, 1 << 17)
+numpys = torch.lgamma(x)
+waits = later._jobs or later._thread is not None
+assert waits or sys.argv[1] == "1", "nothing was left to the thread"
+if sys.argv[1] == "fork":
+    child = os.fork()
+    if not child:
+        torch.lgamma(x)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+end = time.monotonic() + 60
+while not any(key[0] == "lgamma" and type(made) is eager.Kernel for key, made in eager._kernels.items()):
+    assert time.monotonic() < end
+    time.sleep(0.01)
+assert numpy.allclose(torch.lgamma(x).numpy(), numpys.numpy(), rtol=1e-5, atol=1e-6)
+print("done")
+"""
+WAITING = """
+import rushlight as torch
+from rushlight.kernels import eager, later
+torch.use_deterministic_algorithms(True)
+torch.lgamma(torch.linspace(0.5, 4, 1 << 17))
+assert any(key[0] == "lgamma" and type(made) is eager.Kernel for key, made in eager._kernels.items())
+print("done")
+"""
+
 
 def fresh(program, patience, folder):
     environment = {name: value for name, value in os.environ.items() if name != "RUSHLIGHT_CACHE"} | {"RUSHLIGHT_CACHE_DIR": str(folder)}
@@ -84,3 +115,17 @@ def test_a_process_may_end_at_any_time(patience, tmp_path):
 @pytest.mark.parametrize("patience", [0, 0.01])
 def test_a_process_may_fork_meanwhile(patience, tmp_path):
     assert fresh(FORKED, patience, tmp_path / "kept") == "done"
+
+
+def test_numpy_serves_while_a_kernel_is_made(tmp_path):
+    assert fresh(SLOW, 0, tmp_path / "kept") == "done"
+    assert fresh(SLOW, 1, tmp_path / "kept") == "done"  # from the cache
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_process_may_fork_while_a_kernel_is_made(tmp_path):
+    assert fresh(SLOW, "fork", tmp_path / "kept") == "done"
+
+
+def test_deterministic_programs_wait_for_kernels(tmp_path):
+    assert fresh(WAITING, 0, tmp_path / "kept") == "done"

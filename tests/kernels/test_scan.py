@@ -4,7 +4,8 @@ import pytest
 
 import rushlight as torch
 from rushlight.kernels import eager, llvm
-from rushlight.kernels.scan import SCANS, Scan
+from rushlight.kernels.scan import PLACES, SCANS, Places, Scan
+from rushlight.ops import record
 from rushlight.tensor import wrap
 
 from .test_runtime import Guarded
@@ -34,6 +35,34 @@ def test_scans_stay_between_guard_pages(name, dtype, end):
         finally:
             source.release()
             target.release()
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", PLACES)
+def test_places_of_extrema_stay_between_guard_pages(name, dtype, end):
+    for shape in [(1, 1, 1), (1, 1000, 1), (7, 33, 1), (9, 130, 1), (3, 11, 17), (2, 5, 300), (1, 64, 128)]:
+        array = RNG.integers(-9, 9, shape).astype(dtype)
+        array[RNG.random(shape) < 0.02] = np.nan
+        source, target = Guarded(array, end), Guarded(np.zeros(shape, np.int64), end)
+        try:
+            Places(name, shape[2] == 1, dtype).run(source.array, target.array, *shape)
+            np.testing.assert_array_equal(target.array, record.REGISTRY[name].kernel(array, 1))
+        finally:
+            source.release()
+            target.release()
+
+
+def test_running_extrema_along_any_dim():
+    x = RNG.integers(-40, 40, (5, 300, 131)).astype(np.float32)
+    for dim in range(3):
+        t = torch.tensor(x).requires_grad_()
+        values, places = torch.cummax(t, dim)
+        np.testing.assert_array_equal(values.detach().numpy(), np.maximum.accumulate(x, dim))
+        np.testing.assert_array_equal(np.take_along_axis(x, places.numpy(), dim), values.detach().numpy())
+        values.sum().backward()
+        assert t.grad.sum().item() == x.size
+        assert torch.cummin(t, dim).values.tolist() == np.minimum.accumulate(x, dim).tolist()
 
 
 def test_special_values_and_the_sign_of_zero():
