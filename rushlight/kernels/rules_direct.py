@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import dtypes, modes
-from ..ops import attention, class_loss, pooling
+from ..ops import attention, class_loss, padding, pooling
 from .arrays import Source, broadcast_shapes, contiguous
 from .make import Maker, Unsupported
 from .rules import RULES
@@ -361,12 +361,20 @@ def adaptive_direct(make: Maker, input: Any, output_size: Any) -> Any:
     return apply(make, "_avg_pool2d", input, size, kernel, kernel, (0, 0), True, None)
 
 
+def pad_direct(make: Maker, input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+    if mode == "constant":
+        return body(make, padding.constant_pad_nd)(input, pad, 0 if value is None else value)
+    if value or not isinstance(pad, (tuple, list)):
+        raise Unsupported("a border of other values")
+    return apply(make, f"_{mode}_pad{len(pad) // 2}d", input, tuple(pad), mode)
+
+
 # Composites whose bodies look at Tensors' insides: what they come to.
 DIRECT.update({
     "to": to_direct, "reshape": shaped, "view": shaped, "matmul": matmul_direct, "mm": matmul_direct, "linear": linear_direct,
     "mean": mean_direct, "sum": sum_direct, "softmax": softmax_direct("_softmax"), "log_softmax": softmax_direct("_log_softmax"),
     "layer_norm": layer_norm_direct, "permute": permute_direct, "expand": expand_direct, "broadcast_tensors": broadcast_direct, "contiguous": identity_direct,
-    "clone": direct("_clone"), "positive": identity_direct, "detach": detach_direct, "pow": pow_direct,
+    "clone": direct("_clone"), "pad": pad_direct, "positive": identity_direct, "detach": detach_direct, "pow": pow_direct,
     "flatten": by_rule_shape("flatten"), "unflatten": by_rule_shape("unflatten"), "squeeze": by_rule_shape("squeeze"),
     "view_as": by_rule_shape("view_as"), "reshape_as": by_rule_shape("reshape_as"),
     **{name: cast_direct(kind) for name, kind in CASTS.items()},

@@ -1,4 +1,4 @@
-"""Ops that mix a few elements along each of some dims, always the same: interpolation, padding by reflection, bins of pooling, sums.
+"""Ops that mix a few elements along each of some dims, always the same: interpolation, bins of pooling, sums.
 
 Each is a matrix along a dim with few entries in a row; the op itself says which, asked for rows of the identity. What it makes is
 read through a table of places, its gradient through the table the other way round. Tables are inputs of the program, so a rule
@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..core import modes
-from ..ops import TORCH, functional, record
+from ..ops import TORCH, functional
 from ..tensor import Tensor, wrap
 from .arrays import Array
 from .make import Maker, Unsupported
-from .rules_primitive import DIRECT, OwnNote, Symbol, body
+from .rules_primitive import DIRECT, OwnNote, Symbol
 from .rules_structure import take
 
 FEW = 32  # entries in a row up to which a table pays
@@ -111,19 +111,6 @@ def interpolate(make: Maker, input: Symbol, size: Any = None, scale_factor: Any 
     return input
 
 
-def pad(make: Maker, input: Symbol, pad: Any, mode: str = "constant", value: Any = None) -> Symbol:
-    if mode == "constant":
-        return body(make, record.REGISTRY["pad"].function)(input, pad, mode, value)
-    pads, spatial = plain(pad), len(pad) // 2
-    for at in range(spatial):
-        d = input.ndim - spatial + at
-        low, high = pads[2 * (spatial - 1 - at):][:2]
-        own = [0] * (2 * spatial)
-        own[2 * (spatial - 1 - at):2 * (spatial - at)] = low, high
-        input = along(make, input, d, matrix_of("pad", input.shape[d], spatial, at, (tuple(own), mode), ()))
-    return input
-
-
 def adaptive(spatial: int, before: Callable | None) -> Callable:
     name = f"adaptive_avg_pool{spatial}d"
 
@@ -167,7 +154,7 @@ def cumsum(make: Maker, input: Symbol, dim: int, *, dtype: Any = None, out: None
     return along(make, input, d, np.tri(input.shape[d]))
 
 
-DIRECT.update(interpolate=interpolate, pad=pad, cumsum=cumsum)
+DIRECT.update(interpolate=interpolate, cumsum=cumsum)
 for _spatial in (1, 2, 3):
     _name = f"adaptive_avg_pool{_spatial}d"
     DIRECT[_name] = adaptive(_spatial, DIRECT.get(_name))
