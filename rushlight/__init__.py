@@ -77,6 +77,22 @@ def half_cast(name, array, dtype, source):
     return imported("kernels.eager").half_cast(name, array, dtype, source) if array.size >= generate.NAMES["LARGE"] else None
 
 
+def recast_half(array, dtype):
+    """The same without the names of its dtypes."""
+    large = array.size >= generate.NAMES["LARGE"] and array.dtype in dtypes.BY_NUMPY and dtype in dtypes.BY_NUMPY
+    return imported("kernels.eager").attempt_cast(array, dtypes.BY_NUMPY[dtype], dtypes.BY_NUMPY[array.dtype]) if large else None
+
+
+def half_points(op, *args):
+    """A large elementwise op of half types."""
+    return imported("kernels.eager").halves(op, *args)
+
+
+def half_rule(op, name, shape, values):
+    """The same of an op's rule."""
+    return imported("kernels.eager").half_gradient(op, name, shape, values)
+
+
 def half_gradients(name, g):
     """Whether the gradients of a product are products of a half type that the processor multiplies itself."""
     return name in dispatch.HALF_PRODUCTS and g.dtype.name == "bfloat16" and g.size >= 1 << 14 and imported("kernels.matmul_half").usable()
@@ -89,6 +105,9 @@ def compiled_layers(function, use):
 
 
 graph_node.HALF_GRADIENTS.append(half_gradients)
+graph_node.HALF_CASTS.append(recast_half)
+graph_node.HALF_RULES.append(half_rule)
+dispatch.HALF_POINTS.append(half_points)
 busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.repeated").product(function, use),
                        "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
                        "random numbers": lambda function, use: imported("kernels.draws").make(),

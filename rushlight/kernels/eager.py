@@ -2,10 +2,10 @@
 
 The generated eager functions (ops/generate.py) ask here when an array has `LARGE` elements or more.  On its first use an op
 gets a kernel whose number of rows (or blocks of elements) is an argument, so one serves every size; making it takes 10 to
-30 ms, once (special functions more, though less than NumPy takes for one such array).  Who computes never changes later, since
-that would change bits.  Only convolutions, whose programs are for one set of sizes and take longer to make, are left to NumPy at
-first.  Elementwise ops take arrays in any one order of memory and numbers; what else does not fit (dtypes, broadcasting) stays
-with NumPy.  Their gradients' rules become kernels in the same way (`gradient`).  Read `run` first.
+30 ms, once.  Who computes never changes later, since that would change bits, but for two: convolutions and operands that do not lie
+alike (opened.py) are left to NumPy for a few uses, which are counted, and what takes LLVM longer (special functions) is made on a thread
+while NumPy serves (later.py).  Elementwise ops take arrays in any order of memory, broadcasting, of half types too, and numbers; what
+else does not fit stays with NumPy.  Their gradients' rules become kernels in the same way (`gradient`).  Read `run` first.
 """
 
 import ctypes
@@ -332,10 +332,28 @@ def gradient(op: Any, tensor: str, *values: Any) -> Any:
     return op.raw_rule[tensor](*values)
 
 
+def halves(op: Any, *args: Any) -> Any:
+    """An elementwise op of half types, where it is large; None where they are better widened."""
+    return opened.elementwise(kernel, op.name, args) if max(arg.size for arg in args if isinstance(arg, np.ndarray)) >= LARGE else None
+
+
+def half_gradient(op: Any, tensor: str, shape: tuple, values: tuple) -> Any:
+    """What an elementwise op's rule gives for half types; in float32 where it will be summed to the shape. None where they are better widened."""
+    g = values[0]
+    if op.name not in POINTS or op.wants[tensor][0] != "g" or g.size < LARGE:
+        return None
+    given = [np.array(value, np.float32) if want in op.tensors and type(value) in (float, int) else value for want, value in zip(op.wants[tensor], values)]
+    return opened.elementwise(kernel, f"{op.name}.{tensor}", tuple(given), None if shape == g.shape else "float32")
+
+
 def attempt_cast(array: np.ndarray, dtype: Any, source: Any) -> np.ndarray | None:
     """The array in another floating dtype: NumPy converts to and from the half ones one by one."""
-    if source.name not in CASTS or dtype.name not in CASTS or not array.flags.c_contiguous or outline.enough:
+    if source.name not in CASTS or dtype.name not in CASTS or outline.enough:
         return None
+    if not array.flags.c_contiguous:
+        order = memory_order(array)
+        result = None if order is None else attempt_cast(array.transpose(order), dtype, source)
+        return None if result is None else result.transpose(np.argsort(order))
     arguments = ("array", dtype, source)
     found = kernel(("_cast", arguments, source.name, None, array.size * dtype.itemsize >= program.STREAMED, dtype.name))
     if found is None:

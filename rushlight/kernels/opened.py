@@ -23,10 +23,17 @@ DIMS = 4
 Steps = list[tuple[int, ...]]
 
 
-def elementwise(find: Any, name: str, args: tuple) -> np.ndarray | None:
-    """The op's result in the order of memory that its largest operand has; None where NumPy serves. `find` gives the program for a key."""
+HALVES = ("float16", "bfloat16")  # computed in float32, and rounded once
+
+
+def elementwise(find: Any, name: str, args: tuple, gives: str | None = None) -> np.ndarray | None:
+    """The op's result in the order of memory that its largest operand has; None where NumPy serves. `find` gives the program for a key.
+
+    `gives`: the result's dtype, where it is not that of the operands.
+    """
     arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
-    floats = [array.dtype for array in arrays if array.dtype.kind == "f"]
+    kinds = [array.dtype for array in arrays if array.dtype.kind == "f" or array.dtype.name in HALVES]
+    kind = next((kind for kind in kinds if kind.name in HALVES), kinds[0]) if gives is None else program.numpy_dtype(gives)
     shape = np.broadcast_shapes(*[array.shape for array in arrays])
     order = memory_order(max(arrays, key=lambda array: array.size), shape)
     sizes, steps = joined([shape[dim] for dim in order], [stretched(array, shape, order) for array in arrays])
@@ -41,9 +48,9 @@ def elementwise(find: Any, name: str, args: tuple) -> np.ndarray | None:
         given.append((array, own, tuple([there * array.itemsize for there in step])))
     if outline.enough:
         outline.given = True
-        return restored(memory.untouched(turned, floats[0]), order)
+        return restored(memory.untouched(turned, kind), order)
     rest = iter(forms)
-    key = (OPEN, name, tuple([next(rest) if isinstance(arg, np.ndarray) else arg for arg in args]), floats[0].name, len(sizes))
+    key = (OPEN, name, tuple([next(rest) if isinstance(arg, np.ndarray) else arg for arg in args]), kind.name, len(sizes))
     try:
         found = find(key, example=sizes)
         if found is None:
@@ -132,10 +139,13 @@ def compiled(rule: Any, arguments: tuple, gives: str, example: list[int]) -> Any
     """The program of a rule that gives a dtype, for operands of this arrangement and any sizes; `example` are the present ones."""
     sizes, make = Sizes(), Maker()
     shape = tuple([sizes.symbol(f"s{dim}", size) for dim, size in enumerate(example)])
-    made = operands_of(rule, make, arguments, lambda present: tuple([size if there else 1 for size, there in zip(shape, present)]))
-    if made[1][0].dtype != gives or not same(made[1][0].shape, shape):
+    sources, (result,), layouts = operands_of(
+        rule, make, arguments, lambda present: tuple([size if there else 1 for size, there in zip(shape, present)]))
+    if any(source.dtype in HALVES for source in sources) and result.dtype == "float32":
+        result = make.cast(result, gives)
+    if result.dtype != gives or not same(result.shape, shape):
         raise Unsupported("a result of another shape or dtype")
-    return program.compile_arrays(*made)
+    return program.compile_arrays(sources, [result], layouts)
 
 
 def operands_of(rule: Any, make: Maker, arguments: tuple, shape_of: Callable[[Any], tuple]) -> tuple[list, list, list]:
@@ -152,6 +162,6 @@ def operands_of(rule: Any, make: Maker, arguments: tuple, shape_of: Callable[[An
         source = make.intern(Source, f"in{len(sources)}", own, dtype, strides, 0)
         kind = program.numpy_dtype(dtype)
         sources.append(source)
-        operands.append(source)
+        operands.append(make.cast(source, "float32") if dtype in HALVES else source)
         layouts.append((own, tuple([n * kind.itemsize for n in strides]), kind))
     return sources, [rule(make, *operands)], layouts

@@ -388,10 +388,13 @@ def counted(start, step, count, kind):
     block = np.arange(min(count, BLOCK), dtype=np.float64)
     if count <= BLOCK:
         return (start + step * block).astype(kind)
-    array = row(count, kind)
+    array, now = row(count, kind), np.empty(BLOCK)
     for low in range(0, count, BLOCK):
         part = array[low:low + BLOCK]
-        part[...] = start + step * (block[:part.size] + low)
+        np.add(block, low, out=now)
+        now *= step
+        now += start
+        part[...] = now[:part.size]
     return array
 
 

@@ -19,7 +19,8 @@ from ..core.promotion import can_cast, check_word, result_dtype
 from ..core.size import broadcast_shapes
 from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
 from . import overriding
-from .generate import CANDIDATES, NAMES, make_classes
+from .generate import CANDIDATES, ELEMENTWISE, NAMES, make_classes
+from .graph_node import MOVING, WORTH, recast
 from .rebase import IN_NO_GRAD, SEVERAL, copy_slices, view_node
 
 NUMBERS = (int, float, complex, bool, numbers.Number, np.generic)
@@ -121,6 +122,11 @@ def general_pointwise(op, bound):
         raise NotImplementedError(op.no_complex.format(scalar_name(dtype)))
     if op.promote == "float" and dtype.category < dtypes.FLOAT:
         dtype = modes.Defaults.dtype
+    if HALF_POINTS and not dtype.native and op.name in ELEMENTWISE and op.params == op.positional:
+        result = HALF_POINTS[0](op, *(raw(bound[name]) if isinstance(bound[name], Tensor) or name not in op.tensors else np.array(bound[name], np.float32)
+                                      for name in op.params)) if all_of(op, bound, dtype) else None
+        if result is not None:
+            return finished_pointwise(op, bound, result, dtype, dtype)
     numpy_dtype = dtype.compute.numpy
     arrays = [bound[name]._array if name in op.masks else operand_array(bound[name], numpy_dtype, dtype) for name in op.tensors]
     extra = [bound[name] for name in op.positional if name not in op.tensors]
@@ -141,17 +147,33 @@ def general_pointwise(op, bound):
     if result.dtype != final.numpy:
         real = final.to_real()  # abs, angle and the like of complex numbers are real
         final = real if result.dtype.kind == "f" and final.is_complex else final
-        result = result.astype(final.numpy)
+        result = recast(result, final.numpy)
+    return finished_pointwise(op, bound, result, final, dtype)
+
+
+def finished_pointwise(op, bound, result, final, dtype):
+    """The tensor of a result, with its node."""
     tensor = plain(result, final)
     if op.grad and modes.grad_enabled() and final.category >= dtypes.FLOAT:
         record(op, bound, (tensor,), dtype)
     return tensor
 
 
+def all_of(op, bound, dtype):
+    """Whether the operands are tensors of one dtype, or numbers, and one of them is worth asking about."""
+    sizes = [bound[name]._array.size for name in op.tensors if isinstance(bound[name], Tensor) and bound[name]._dtype is dtype]
+    numbers = [name for name in op.tensors if type(bound[name]) in (int, float)]
+    return len(sizes) + len(numbers) == len(op.tensors) and max(sizes) >= WORTH
+
+
+# (op, arguments) -> an elementwise op's result for large arrays of half types, or None where they are to be widened (rushlight/__init__.py).
+HALF_POINTS = []
+
+
 def operand_array(operand, numpy_dtype, dtype):
     if isinstance(operand, Tensor):
         array = operand._array
-        return array if array.dtype == numpy_dtype else array.astype(numpy_dtype)
+        return array if array.dtype == numpy_dtype else recast(array, numpy_dtype)
     if operand is None:
         return None
     if dtype.category == dtypes.INTEGER and isinstance(operand, int):
@@ -184,10 +206,12 @@ def general_primitive(op, bound):
     if first is None and op.lists:
         first = next((item for item in bound[op.lists[0]] if item is not None), None)
     compute = None if first is None else first._dtype
-    widen = compute is not None and not compute.native
+    widen = compute is not None and not compute.native and op.name not in MOVING
     if op.check is not None:  # it sees the types as they are, before half types are widened
         op.check(*(raw(bound[name]) for name in op.params))
     results = HALF_PRODUCTS[op.name](op.name, *(raw(bound[name]) for name in op.params)) if widen and op.name in HALF_PRODUCTS else None
+    if results is None and widen and HALF_POINTS and op.name in ELEMENTWISE and first._array.size >= WORTH and len(op.tensors) == 1 and op.params == op.positional:
+        results = HALF_POINTS[0](op, *(raw(bound[name]) for name in op.params))
     if results is None:
         arguments = {}
         for name in op.params:
@@ -214,7 +238,7 @@ def general_primitive(op, bound):
         else:
             dtype = rule
         if result.dtype != dtype.numpy:
-            result = result.astype(dtype.numpy)
+            result = recast(result, dtype.numpy)
         tensors.append(plain(result, dtype))
     if op.grad and modes.grad_enabled():
         record(op, bound, tensors, compute)
@@ -230,7 +254,7 @@ def raw(value):
 
 def widened(tensor, widen):
     array = tensor._array
-    return array.astype(np.float32) if widen and not tensor._dtype.native else array
+    return recast(array, np.float32) if widen and not tensor._dtype.native else array
 
 
 def general_view(op, bound):

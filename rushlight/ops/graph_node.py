@@ -10,6 +10,26 @@ from ..tensor import Tensor, asarray, wrap
 
 # (op's name, gradient) -> whether the gradients of a product of half types are better left to products of them (rushlight/__init__.py).
 HALF_GRADIENTS = []
+# (array, dtype) -> a large array to or from a half type, or None: NumPy converts their elements one by one (rushlight/__init__.py).
+HALF_CASTS = []
+# (op, tensor, shape, values) -> what an elementwise op's rule gives for large arrays of half types, or None.
+HALF_RULES = []
+WORTH = 1 << 15  # elements from which that is asked
+
+
+# Ops that move elements and compute nothing: half types are not widened for them. And those whose rules do no more.
+MOVING = frozenset("_cat _stack _index _flip _roll _repeat _embedding _gather _index_select _masked_select _take".split())
+MOVING_BACK = frozenset("_cat _stack _flip _roll _sum_all _sum_dims".split())
+AS_IT_STANDS = (lambda g: g).__code__.co_code
+
+
+def recast(array, dtype):
+    """`array.astype(dtype)`."""
+    if array.size >= WORTH and HALF_CASTS and (array.itemsize == 2 or np.dtype(dtype).itemsize == 2):
+        result = HALF_CASTS[0](array, np.dtype(dtype))
+        if result is not None:
+            return result
+    return array.astype(dtype)
 
 
 def has_fix(op):
@@ -84,17 +104,22 @@ class GraphNode(Node):
 
         def convert(tensor):
             array = tensor._array
-            return array.astype(np.float32) if wide and not tensor._dtype.native else array
+            return recast(array, np.float32) if wide and not tensor._dtype.native else array
 
         if wide and HALF_GRADIENTS and not modes.flags["special"] and HALF_GRADIENTS[0](op.name, g):
             # The rules on Tensors: their products ask the processor for its own of half types.
             return tuple([None if result is None else result._array for result in self.apply_graph(wrap(g), freed, need)])
+        rules = op.raw_rule
+        if wide and self.moves(gradients[0]):
+            wide = False
+        elif wide and HALF_RULES and op.family == "pointwise" and not op.masks and gradients[0].size >= WORTH:
+            rules, wide = {name: self.half_rule(name) for name in op.grad}, False
         if wide:
-            gradients = [None if x is None else x.astype(np.float32) if x.dtype.itemsize == 2 else x for x in gradients]
+            gradients = [None if x is None else recast(x, np.float32) if x.dtype.itemsize == 2 else x for x in gradients]
         if is_complex:
             gradients = [None if x is None else np.conjugate(x) for x in gradients]
         value = self.rule_gradient(gradients)
-        results = [None] * len(self.edges) if value is None else self.run_rules(op.raw_rule, value, need, convert)
+        results = [None] * len(self.edges) if value is None else self.run_rules(rules, value, need, convert)
         final = []
         for result, meta in zip(results, self.metas):
             if result is not None:
@@ -107,11 +132,31 @@ class GraphNode(Node):
                 if result.dtype != numpy_dtype:
                     if result.dtype.kind == "c" and numpy_dtype.kind != "c":
                         result = result.real
-                    result = result.astype(numpy_dtype)
+                    result = recast(result, numpy_dtype)
             final.append(result)
         if freed is not None:
             self.free(freed)
         return tuple(final)
+
+    def half_rule(self, name):
+        """A rule on large arrays of half types: by a kernel, or on widened ones."""
+        op, meta, kind = self.op, self.metas[self.op.tensors.index(name)], self.compute.numpy
+
+        def rule(*values):
+            found = None if meta is None else HALF_RULES[0](op, name, meta[0], values)
+            if found is not None:
+                return found
+            return op.raw_rule[name](*[recast(value, np.float32) if isinstance(value, np.ndarray) and value.dtype == kind else value for value in values])
+
+        return rule
+
+    def moves(self, g):
+        """Whether the rules compute nothing, so that half types may stay as they are."""
+        op = self.op
+        if op.family != "pointwise":
+            return op.name in MOVING_BACK
+        same = all(meta is None or meta[0] == g.shape for meta in self.metas)
+        return same and all(op.wants[name] == ("g",) and rule.__code__.co_code == AS_IT_STANDS for name, rule in op.grad.items())
 
     def apply_large(self, g, freed, need):
         """The rules on large ndarrays, each as a kernel on all cores where one can be made of it."""

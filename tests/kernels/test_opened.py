@@ -71,6 +71,44 @@ def test_gradients_of_broadcast_operands():
             np.testing.assert_allclose(b.grad.numpy().reshape(-1), slope.sum(lost).reshape(-1), 1e-3, 1e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_types_are_computed_in_float32_and_rounded_once(dtype):
+    cases = {"mul": lambda x, y: x * y, "row": lambda x, y: x / (y[0] + 3), "column": lambda x, y: x - y[:, :1], "turned": lambda x, y: x.t() * y.t(),
+             "number": lambda x, y: x * 0.3, "relu": lambda x, y: torch.relu(x), "gelu": lambda x, y: torch.nn.functional.gelu(x),
+             "clamp": lambda x, y: x.clamp(-0.5, 0.5), "same": lambda x, y: x + y, "sum": lambda x, y: x + y[0]}
+    a, b = numbers(400, 500), numbers(400, 500)
+    for name, function in cases.items():
+        for _ in range(eager.USES + 2):
+            x, y = (torch.tensor(array).to(dtype).requires_grad_() for array in (a, b))
+            out = function(x, y)
+            wide_x, wide_y = (t.detach().double().requires_grad_() for t in (x, y))
+            want = function(wide_x, wide_y)
+            assert out.dtype is dtype
+            near = {"rtol": 2 ** -7, "atol": 1e-2} if dtype is torch.bfloat16 else {"rtol": 2 ** -9, "atol": 2e-3}
+            np.testing.assert_allclose(out.detach().double().numpy(), want.detach().numpy(), **near, err_msg=name)
+            g = torch.tensor(numbers(*out.shape)).to(dtype)
+            out.backward(g)
+            want.backward(g.double())
+            for one, other in ((x, wide_x), (y, wide_y)):
+                assert (one.grad is None) == (other.grad is None)
+                if one.grad is not None and name != "number":  # whose own rounding the float64 has not
+                    assert one.grad.dtype is dtype
+                    np.testing.assert_allclose(one.grad.double().numpy(), other.grad.numpy(), near["rtol"] * 2, 0.2 if name in ("row", "column", "sum") else near["atol"] * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_what_moves_half_types_keeps_their_bits(dtype):
+    x, places = torch.tensor(numbers(400, 500)).to(dtype).requires_grad_(), torch.tensor(RNG.integers(0, 400, 300))
+    kind = np.uint16
+    bits = x.detach().view(torch.int16).numpy().view(kind)
+    joined = torch.cat([x, x], 1)
+    np.testing.assert_array_equal(joined.detach().view(torch.int16).numpy().view(kind), np.concatenate([bits, bits], 1))
+    np.testing.assert_array_equal(x[places].detach().view(torch.int16).numpy().view(kind), bits[places.numpy()])
+    np.testing.assert_array_equal(x.flip(0).detach().view(torch.int16).numpy().view(kind), bits[::-1])
+    joined.sum().backward()
+    assert x.grad.dtype is dtype and (x.grad == 2).all().item()
+
+
 def test_ops_by_their_rules():
     x, y = numbers(300, 800), numbers(300, 800)
     cases = [(torch.nn.functional.glu, (x,)), (torch.tril, (x,)), (torch.nn.functional.huber_loss, (x, y)), (torch.nn.functional.smooth_l1_loss, (x, y)),
