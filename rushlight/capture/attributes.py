@@ -193,6 +193,10 @@ class Attributes(Loader):
 
     @runs_natively
     def class_attribute(self, kind: type, name: str) -> Any:
+        if name == "__dict__" and not is_library(kind) and id(kind) not in self.made_classes:
+            if id(kind) in self.attributes:
+                raise Break("Class attribute", f"the __dict__ of {kind.__name__}, which was written to")
+            return self.load(self.sources.step("attr", self.sources.const(kind, kind.__name__), "__dict__"), kind.__dict__)
         if name in ("__dict__", "__mro__", "__name__", "__qualname__", "__module__", "__bases__", "__doc__", "__class__"):
             return getattr(kind, name)
         found, base = self.find(kind, name)

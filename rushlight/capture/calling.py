@@ -32,9 +32,11 @@ from .bytecode import decode
 from .debugger import is_debugger, stop_here
 from .equivalents import EQUIVALENTS, METHODS
 from .faults import runs_natively
+from .identities import hashes_itself
 from .kinds import (
     ABSENT,
     BREAKING,
+    CALLED_NATIVELY,
     ENDLESS,
     FOLLOWED,
     IMPURE,
@@ -51,6 +53,7 @@ from .kinds import (
     REDUCTIONS_OF_NUMPY,
     STRUCTURAL,
     STRUCTURAL_FUNCTIONS,
+    asks,
     find,
     has_python,
     hashable,
@@ -210,8 +213,8 @@ class Calls(Operations):
         if "_rushlight_disabled" in function.__dict__:
             why = function.__dict__["_rushlight_disabled"]  # the library says why
             if isinstance(why, str):
-                raise Break("Disabled function", f"{function.__qualname__} {why}", "Call it before the compiled function.")
-            raise Break("Disabled function", f"{function.__qualname__} is marked with compiler.disable",
+                raise Break("Skip calling `torch.compiler.disable()`d function", f"{function.__qualname__} {why}", "Call it before the compiled function.")
+            raise Break("Skip calling `torch.compiler.disable()`d function", f"{function.__qualname__} is marked with compiler.disable",
                         "Remove the mark, or move the call out of the compiled function.")
         if "_rushlight_once" in function.__dict__:
             raise Break(ONCE, function.__dict__["_rushlight_once"])
@@ -381,7 +384,7 @@ class Calls(Operations):
             if isinstance(owner, type) and function.__name__ == "__new__":
                 return self.native_new(args, function)
         if function in IMPURE or not (module in PURE_MODULES or isinstance(function, type)):
-            raise Break("Failed to trace builtin operator" if module == "builtins" else "Unsupported builtin",
+            raise Break("Failed to trace builtin operator" if module == "builtins" or function in IMPURE else "Unsupported builtin",
                         f"{getattr(function, '__name__', function)} is not pure")
         return self.native(function, args, kwargs)
 
@@ -474,6 +477,8 @@ class Calls(Operations):
                 self.ask_key(owner, self.key(self.value(args[0])))
             else:
                 self.touch(owner)
+        if base in (set, frozenset) and name in ("add", "discard", "remove", "__contains__") and len(args) == 1:
+            return function(self.key(self.value(args[0])))
         structural = STRUCTURAL.get(base, ())
         if base in (collections.OrderedDict, collections.defaultdict, collections.Counter):
             structural = STRUCTURAL[dict] if base is not collections.Counter else ()
@@ -528,8 +533,10 @@ class Calls(Operations):
         value = self.resolve(value)
         if type(value) is TracedArray:
             raise Break("NumPy array", "an array, or a number of NumPy's, as a key")
-        if self.method_of(value, "__hash__") is not None and not isinstance(value, (Tensor, enum.Enum, type)) and not is_library(type(value)):
-            raise Break("Unsupported key", f"a key of type {type(value).__name__}, which hashes itself in Python")
+        if type(value) in SCALARS:
+            return value
+        self.check_key(value)
+        self.identify(value)
         return value
 
     def make_before(self, function: FunctionType, args: tuple, kwargs: dict) -> Any:
@@ -566,11 +573,17 @@ class Calls(Operations):
         calls = getattr(function, "__module__", None) == "_bisect" or type(getattr(function, "__self__", None)).__module__ == "re"
         for arg in (*args, *kwargs.values()):
             self.check_plain(arg, arrays=structural)
+            if not structural:
+                self.identify(arg)
             if calls and callable(arg):
                 raise Break("Function argument", f"{function.__name__} was given a function to call")
             if self.unordered and not isinstance(getattr(function, "__self__", None), (set, frozenset)) and function not in ORDER_FREE:
                 self.order(arg)
         owner = getattr(function, "__self__", None)
+        if type(owner) not in SCALARS and not structural:
+            self.identify(owner)
+        elif type(owner) is str and function.__name__ in ("format", "format_map"):
+            self.check_shown([*args, *kwargs.values()])
         if isinstance(owner, set) and function.__name__ in ("pop", "__iter__", "__repr__"):
             self.order(owner)
         return self.taken(function(*args, **kwargs))
@@ -605,11 +618,14 @@ class Calls(Operations):
             if self.is_from_before(value) and isinstance(value, ITERATORS) and id(value) not in self.moving:
                 raise Break("Iterator from outside", f"a {kind.__name__} made before the call")
             return
-        if self.is_from_before(value) and not is_python_class(kind) and not isinstance(value, KNOWN_WHOLE):
+        if self.is_from_before(value) and not isinstance(value, KNOWN_WHOLE) and (
+                not is_python_class(kind) or is_library(kind) and not arrays and not kind.__module__.startswith("rushlight.core") and asks(kind, CALLED_NATIVELY)):
             raise Break("Opaque object", f"native code reads a {kind.__name__} from outside, whose state is not known")
         self.class_guard(kind, "")
-        if has_python(value, "__eq__", "__hash__", "__lt__", "__iter__", "__len__", "__getitem__", "__bool__", "__index__", "__int__", "__float__", "__add__", "__radd__", "__mul__", "__next__", "__contains__", "__gt__",
-                      "__array__", "__abs__", "__round__", "__neg__") and not is_library(kind):
+        if has_python(value, *CALLED_NATIVELY) and not is_library(kind):
+            if hashes_itself(value) and not has_python(value, *CALLED_NATIVELY[2:]):
+                self.settle_key(value)
+                return
             raise Break("Python method in native code", f"a {kind.__name__} was given to native code that may call its methods")
 
     def taken(self, result: Any) -> Any:

@@ -54,6 +54,9 @@ BINARY_METHODS = {
     "+": "add", "&": "and", "//": "floordiv", "<<": "lshift", "@": "matmul", "*": "mul", "%": "mod", "|": "or", "**": "pow",
     ">>": "rshift", "-": "sub", "/": "truediv", "^": "xor",
 }
+# What native code may call of the objects that it is given.
+CALLED_NATIVELY = ("__eq__", "__hash__", "__lt__", "__iter__", "__len__", "__getitem__", "__bool__", "__index__", "__int__", "__float__", "__add__",
+                   "__radd__", "__mul__", "__next__", "__contains__", "__gt__", "__array__", "__abs__", "__round__", "__neg__")
 COMPARE_METHODS = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), "==": ("__eq__", "__eq__"), "!=": ("__ne__", "__ne__"),
                    ">": ("__gt__", "__lt__"), ">=": ("__ge__", "__le__")}
 UNARY_METHODS = {"+": "__pos__", "-": "__neg__", "~": "__invert__"}
@@ -82,6 +85,11 @@ def find(kind: type, name: str, start: type | None = None) -> tuple[Any, type | 
         if name in base.__dict__:
             return base.__dict__[name], base
     return ABSENT, None
+
+
+def asks(kind: type, names: tuple[str, ...]) -> bool:
+    """Whether a class has one of the special methods, other than as every object has it."""
+    return any(getattr(kind, name, None) is not getattr(object, name, None) for name in names)
 
 
 def python_method(value: Any, name: str) -> FunctionType | None:

@@ -26,7 +26,7 @@ from .guards import Guards
 from .kinds import DICT_KEYS
 from .machine import NULL, Break
 from .native import Defaults
-from .sources import Source, Sources
+from .sources import SHOWING, Source, Sources, iterator_container
 
 
 class Pending:
@@ -60,7 +60,7 @@ LIBRARY = frozenset(sys.stdlib_module_names) | {"rushlight", "numpy"}
 SCALARS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 IDENTITY = (type, types.BuiltinFunctionType, ModuleType, types.MethodDescriptorType, types.WrapperDescriptorType,
             types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, dtypes.dtype,
-            type(devices.CPU), enum.Enum, types.GenericAlias, types.UnionType, types.MethodWrapperType, np.dtype)
+            type(devices.CPU), enum.Enum, types.GenericAlias, types.UnionType, types.MethodWrapperType, types.CodeType, np.dtype)
 DEVICE = type(devices.CPU)
 PLAIN_DICTS = ("Registry", "HookTable")
 
@@ -223,8 +223,8 @@ class Loader(Defaults):
                 stand_in = self.load(where, key)
                 if stand_in is not key and not isinstance(key, Tensor) and not isinstance(key, tuple):
                     raise Break("Unsupported key", f"a dict with a key of type {type(key).__name__}")
-                if isinstance(key, tuple):
-                    stand_in = self.resolve(stand_in)
+                if not isinstance(key, Tensor):
+                    stand_in = self.key(stand_in)
                 pairs.append((stand_in, self.pending(self.sources.step("nth_value", source, at), dict.__getitem__(raw, key))))
         if plain:
             value = collections.OrderedDict() if kind.__name__ == "HookTable" else {}
@@ -276,6 +276,7 @@ class Loader(Defaults):
             items = [self.load(self.sources.step("nth", source, at), item) for at, item in enumerate(items)]
             if any(new is not old and not isinstance(old, Tensor) for new, old in zip(items, raw)):
                 raise Break("Unsupported key", "a set of containers")
+            items = [item if isinstance(item, Tensor) else self.key(item) for item in items]
         else:
             self.guards.add("constant", source, "{v} == {0}", frozenset(items), words=f"{source.name} == {raw!r}")
             if any(type(item) in (int, float, bool) for item in items):  # 1, 1.0 and True are equal
@@ -342,6 +343,17 @@ class Loader(Defaults):
         self.guards.add("constant", source, "repr({v}) == {0}" if isinstance(raw, (float, complex)) else "{v} == {0}",
                         repr(raw) if isinstance(raw, (float, complex)) else raw)
         return self.register(raw, raw, source)
+
+    def load_proxy(self, source: Source, raw: Any) -> Any:
+        """A read-only view of a dict, or of its keys, values or items."""
+        shown = iterator_container(raw)
+        if shown is None:
+            raise Break("Opaque object", f"a {type(raw).__name__} of a {type(raw.mapping).__name__ if hasattr(raw, 'mapping') else 'mapping'} of its own kind")
+        self.type_guard(source, raw)
+        value = self.load(self.sources.step("container", source, ()), shown)
+        kind = type(raw).__name__.rpartition("_")[2]
+        self.touch(value)
+        return self.register(raw, types.MappingProxyType(value) if kind == "mappingproxy" else getattr(value, kind)(), source)
 
     def load_object(self, source: Source, raw: Any) -> Any:
         if source.kind != "const":
@@ -480,7 +492,7 @@ class Loader(Defaults):
         elif kind is slice:
             parts = [self.resolve(part, seen) for part in (value.start, value.stop, value.step)]
             return slice(*parts)
-        elif isinstance(value, DICT_KEYS):
+        elif isinstance(value, (*DICT_KEYS, types.MappingProxyType)):
             self.resolve(next(one for one in gc.get_referents(value) if isinstance(one, dict)), seen)
         return value
 
@@ -490,7 +502,7 @@ LOAD: dict[type, Any] = {
     list: Loader.load_list, tuple: Loader.load_tuple, dict: Loader.load_dict, set: Loader.load_set,
     frozenset: Loader.load_set, collections.deque: Loader.load_deque, FunctionType: Loader.load_function,
     MethodType: Loader.load_method, functools.partial: Loader.load_partial, slice: Loader.load_plain,
-    range: Loader.load_plain, CellType: Loader.load_cell_object, type(iter([])): Loader.load_iterator,
+    range: Loader.load_plain, CellType: Loader.load_cell_object, type(iter([])): Loader.load_iterator, **dict.fromkeys(SHOWING, Loader.load_proxy),
     type(iter(())): Loader.load_iterator, int: Loader.load_value, float: Loader.load_value, str: Loader.load_value, bytes: Loader.load_value,
     complex: Loader.load_value, decimal.Decimal: Loader.load_value, datetime.date: Loader.load_value, datetime.time: Loader.load_value,
     datetime.timedelta: Loader.load_value, np.generic: Loader.load_value, type(iter(range(0))): Loader.load_iterator,

@@ -5,6 +5,7 @@ Read `Operations.binary` first.
 
 import collections
 import enum
+import functools
 import operator
 import types
 from types import FunctionType
@@ -14,17 +15,19 @@ import numpy as np
 
 from ..tensor import Tensor
 from . import equivalents
-from .attributes import Attributes
 from .dict_turns import DictTurns
 from .faults import runs_natively
+from .identities import Identities
 from .kinds import (
     ABSENT,
     BINARY_METHODS,
     COMPARE_METHODS,
     DICT_KEYS,
     ITERATORS,
+    KNOWN_WHOLE,
     NATIVE_TYPES,
     UNARY_METHODS,
+    asks,
     find,
     has_python,
 )
@@ -35,7 +38,7 @@ from .machine import Break, Generator
 from .traced import TracedArray
 
 
-class Operations(Attributes):
+class Operations(Identities):
     """Part of the tracer: the operations that may run Python code."""
 
     # -- operations --------------------------------------------------------------------------------------------------
@@ -57,7 +60,7 @@ class Operations(Attributes):
                 if name == "__bool__" and type(result) is not bool:
                     raise TypeError(f"__bool__ should return bool, returned {type(result).__name__}")
                 return bool(result)
-        self.check_plain(value, 6)
+        self.check_plain(value, 6, arrays=isinstance(value, NATIVE_TYPES))
         return bool(value)
 
     def unary(self, op: str, value: Any) -> Any:
@@ -117,6 +120,9 @@ class Operations(Attributes):
                         return self.call_op(BINARY_OPERATORS[op], (left, right), {})
                     except TypeError:
                         pass
+            for one, other in ((left, right), (right, left)):
+                if name == "mul" and isinstance(one, (str, bytes, list, tuple)) and self.method_of(other, "__index__") is not None:
+                    return self.binary(op, one, self.index(other))
             return self.refuse(op, left, right)
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             return self.call_op(BINARY_OPERATORS[op], (left, right), {})
@@ -170,7 +176,7 @@ class Operations(Attributes):
         if op == "!=" and forward is None and self.method_of(left, "__eq__") is not None:
             return not self.truth(self.inline(self.method_of(left, "__eq__"), left, right))
         if (forward is not None or backward is not None) and not isinstance(left, (enum.Enum, type)):
-            if not (is_library(type(left)) and is_library(type(right))):
+            if not (is_library(type(left)) and is_library(type(right))) or self.is_from_before(left) or self.is_from_before(right):
                 order = [(forward, left, right), (backward, right, left)]
                 if type(right) is not type(left) and isinstance(right, type(left)) and backward is not None:
                     order.reverse()
@@ -185,6 +191,7 @@ class Operations(Attributes):
         left, right = self.resolve(left), self.resolve(right)
         self.check_plain(left)
         self.check_plain(right)
+        self.identify(left, right)
         return super().compare(op, left, right)
 
     @runs_natively
@@ -212,11 +219,10 @@ class Operations(Attributes):
         container, item = self.resolve(container), self.resolve(item)
         if isinstance(container, (list, tuple, collections.deque)) and (
                 has_python(item, "__eq__") or any(has_python(one, "__eq__") for one in container)):
-            if any(one is item for one in container) and not isinstance(item, Tensor):
-                return True
             return self.inline(equivalents.contains_by_iteration, container, item)
         self.check_plain(container)
         self.check_plain(item)
+        self.identify(container, item)
         return item in container
 
     @runs_natively
@@ -449,7 +455,8 @@ class Operations(Attributes):
         method, base = self.find(type(value), name)
         if base is object:  # whose __str__ asks __repr__
             method, base = self.find(type(value), "__repr__")
-        if isinstance(method, FunctionType) and not isinstance(value, Tensor) and not self.is_symbol(value) and not is_library(type(value)):
+        if isinstance(method, FunctionType) and not isinstance(value, Tensor) and not self.is_symbol(value) and (
+                not is_library(type(value)) or self.is_from_before(value)):
             return self.inline(method, value)
         self.check_shown(value)
         return str(value) if name == "__str__" else repr(value)
@@ -463,8 +470,9 @@ class Operations(Attributes):
             raise Break("Data-dependent text", "a tensor's values shown as text")
         self.check_plain(value)
         self.order(value)
-        if self.is_from_before(value) and isinstance(value, BaseException):
-            raise Break("Opaque object", "the text of an exception from outside")
+        if self.is_from_before(value) and (isinstance(value, (BaseException, functools.partial)) or is_library(type(value)) and not isinstance(
+                value, KNOWN_WHOLE) and asks(type(value), ("__repr__", "__str__", "__format__"))):
+            raise Break("Opaque object", f"the text of a {type(value).__name__} from outside")
         if has_python(value, "__repr__", "__str__", "__format__") and not is_library(type(value)):
             raise Break("Python method in native code", f"the text of a {type(value).__name__} inside a container")
         items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set, frozenset)) else ()

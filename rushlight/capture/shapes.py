@@ -23,6 +23,7 @@ from ..ops.patches import unfold
 from ..tensor import Tensor, wrap
 from .counted import sizes_that_count
 from .faults import runs_natively
+from .loading import SCALARS
 from .machine import Break
 from .sources import Source
 from .symbols import RELATIONS, Held, Symbol, plain_text
@@ -535,12 +536,27 @@ class Shapes(Tensors):
 
     # -- places that need the plain number ---------------------------------------------------------------------------
 
-    def plain_number(self, value: Any) -> Any:
-        """The value with every symbol in it fixed."""
-        if type(value) is Symbol:
+    def plain_number(self, value: Any, depth: int = 0) -> Any:
+        """The value with every symbol in it fixed, in place where the container can change: native code may write into it."""
+        kind = type(value)
+        if kind is Symbol:
             return value.concrete()
-        if type(value) in (tuple, list, Size) and any(type(item) is Symbol for item in value):
-            return type(value)(self.plain_number(item) for item in value)
+        if kind in SCALARS or depth > 7:
+            return value
+        if kind in (list, collections.deque):
+            places: Any = enumerate(list(value))
+        elif kind in (dict, collections.OrderedDict, collections.defaultdict, collections.Counter):
+            places = list(dict.items(value))
+        elif isinstance(value, tuple):
+            items = [self.plain_number(item, depth + 1) for item in value]
+            changed = any(new is not old for new, old in zip(items, value))
+            return value if not changed else kind(items) if kind in (tuple, Size) else tuple.__new__(kind, items)
+        else:
+            return value
+        for at, item in places:
+            new = self.plain_number(item, depth + 1)
+            if new is not item:
+                value[at] = new
         return value
 
     def iter(self, value: Any) -> Any:
@@ -557,7 +573,7 @@ class Shapes(Tensors):
         return super().getitem(container.concrete() if type(container) is Symbol else container, key)
 
     def key(self, value: Any) -> Any:
-        return super().key(self.plain_number(value))
+        return super().key(self.plain_number(self.resolve(value)))
 
     def extreme(self, function: Any, args: tuple) -> Any:
         """`min` or `max` of numbers some of which are symbols: for ints an expression, so that no order of them is fixed; of others one."""

@@ -4,6 +4,9 @@ A source is a path that starts at a root (argument or saved slot number) or at a
 attribute, item, cell or default.  Sources are interned per trace, so they compare by identity.
 """
 
+import gc
+from collections import OrderedDict
+from types import MappingProxyType
 from typing import Any
 
 from .dict_turns import DictTurns
@@ -162,12 +165,19 @@ def getter_parts(getter: Any) -> tuple[tuple, dict]:
     return (tuple(parts), {}) if isinstance(made, type) else ((*made.args, *parts), made.keywords)  # a partial, where there are keywords
 
 
+SHOWING = (MappingProxyType, type({}.keys()), type({}.values()), type({}.items()), type(OrderedDict().keys()), type(OrderedDict().values()),
+           type(OrderedDict().items()))
+
+
 def getter_text(getter: Any) -> str:
     """What tells getters of numbers and texts apart: 1 is not True here, nor 1.0."""
     return repr(getter_parts(getter))
 
 
 def iterator_container(iterator: Any) -> Any:
+    """What an iterator goes through, or what a mapping proxy or a view of a dict shows."""
+    if isinstance(iterator, SHOWING):
+        return next((one for one in gc.get_referents(iterator) if isinstance(one, dict)), None)
     return iterator.owner if type(iterator) is DictTurns else iterator.__reduce__()[1][0]
 
 

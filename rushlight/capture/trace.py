@@ -427,6 +427,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     run = guarding.define(source, "piece", scope)["run"]
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
     tracer.guard_apart()
+    tracer.guard_identities()
     tracer.guard_written_apart(rebuild.written)
     tracer.guard_writes()
     tracer.guard_memory()

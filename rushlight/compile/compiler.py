@@ -14,7 +14,7 @@ from ..func.arrays import wrap_numpy
 from ..optim.optimizer import caller
 from .api import compile, default_backend, find_backend, list_backends
 from .dispatch import doing, epoch, everything, stance
-from .policy import STRICTNESS
+from .policy import FORBIDDEN, STRICTNESS
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "fail_on_recompile", "eager_on_recompile", "force_eager")
 
@@ -169,6 +169,32 @@ def disallow_in_graph(fn: Any) -> Any:
     for one in fn if isinstance(fn, (list, tuple)) else (fn,):
         Tracer.special[one] = outside
     return fn
+
+
+def forbid_in_graph(fn: Any) -> Any:
+    """Let compiling a function that calls `fn` be an error."""
+    for one in fn if isinstance(fn, (list, tuple)) else (fn,):
+        if not callable(one):
+            raise AssertionError(f"forbid_in_graph expects a callable, got {type(one).__name__}")
+        Tracer.special[one] = functools.partial(forbidden, one)
+    return fn
+
+
+def forbidden(fn: Any, self: Any, args: tuple, kwargs: dict) -> Any:
+    raise Break(FORBIDDEN, f"Attempt to trace forbidden callable {fn}")
+
+
+def run(fn: Any = None) -> Any:
+    """Let `fn` use what is compiled already, and compile nothing more."""
+    return set_stance("eager_on_recompile")(fn) if fn is not None else run
+
+
+def wrap_inline(fn: Callable) -> Callable:
+    """A function that calls `fn`: its frame is captured, also where `fn` alone would not be."""
+    @functools.wraps(fn)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+    return inner
 
 
 def outside(self: Any, args: tuple, kwargs: dict) -> Any:

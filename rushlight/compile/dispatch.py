@@ -337,6 +337,7 @@ class Compiled:
             if config.error_on_recompile:
                 raise RecompileError(message)
         self.made += 1
+        counters["frames"]["total"] += 1
         doing.tracing = True
         slow[0] += 1
         try:
@@ -375,6 +376,7 @@ class Compiled:
         if "guards" in LOGS:
             log.warning("%s", "\n".join(map(repr, entry.guards)))
         entry.owner = self.token
+        counters["frames"]["ok"] += 1
         if entry.module is None and entry.break_ is None and point.function is not None and not self.fullgraph:
             point.idle = IDLE  # as PyTorch, which never looks at such a function again
         if entry.guard(*roots) is True:

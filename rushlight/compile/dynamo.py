@@ -1,5 +1,6 @@
 """`torch._dynamo`: the public names that scripts use."""
 
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,13 +12,17 @@ from .compiler import (
     disable,
     disallow_in_graph,
     error_on_graph_break,
+    forbid_in_graph,
     graph_break,
     is_compiling,
     reset,
+    run,
     set_stance,
     substitute_in_graph,
+    wrap_inline,
 )
 from .config import config, counters
+from .counting import CompileCounter, CompileCounterWithBackend, EagerAndRecordGraphs
 from .dispatch import FailOnRecompileLimitHit, RecompileError
 from .explain import Explanation, explain
 from .module import OptimizedModule
@@ -77,10 +82,18 @@ def is_dynamo_supported() -> bool:
     return True
 
 
+def __getattr__(name: str) -> Any:
+    if name == "export":  # it stands on what is above this
+        return import_module("rushlight.export.functions").export
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 utils = SimpleNamespace(counters=counters)
+testing = SimpleNamespace(CompileCounter=CompileCounter, CompileCounterWithBackend=CompileCounterWithBackend, EagerAndRecordGraphs=EagerAndRecordGraphs)
+external_utils = SimpleNamespace(wrap_inline=wrap_inline, is_compiling=is_compiling)
 exc = SimpleNamespace(Unsupported=Unsupported, InvalidBackend=InvalidBackend, FailOnRecompileLimitHit=FailOnRecompileLimitHit,
                       RecompileError=RecompileError, TorchDynamoException=TorchDynamoException, BackendCompilerFailed=BackendCompilerFailed)
 eval_frame = SimpleNamespace(OptimizedModule=OptimizedModule)
-__all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph", "error_on_graph_break", "exc", "explain", "graph_break", "is_compiling",
+__all__ = ["Explanation", "allow_in_graph", "assume_constant_result", "config", "disable", "disallow_in_graph", "error_on_graph_break", "exc", "explain", "forbid_in_graph", "graph_break", "is_compiling",
            "list_backends", "lookup_backend", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "nonstrict_trace", "optimize",
-           "optimize_assert", "register_backend", "reset", "set_stance", "substitute_in_graph", "utils"]
+           "optimize_assert", "register_backend", "reset", "run", "set_stance", "substitute_in_graph", "utils"]

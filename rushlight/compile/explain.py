@@ -1,6 +1,7 @@
 """`explain(fn)(*args)`: how a call was captured, in a page."""
 
 from collections.abc import Callable
+from traceback import FrameSummary
 from typing import Any
 
 from .api import compile
@@ -28,7 +29,7 @@ class Explanation:
                  "Break Reasons:"]
         for number, reason in enumerate(self.break_reasons, 1):
             lines += [f"  Break Reason {number}:", f"    Reason: {reason.reason}", "    User Stack:"]
-            lines += [f'      File "{filename}", line {line}, in {name}' for filename, line, name in reason.user_stack]
+            lines += [f'      File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in reason.user_stack]
             lines += [f"    Remedy: {reason.hint}"] if reason.hint else []
         for (filename, line, name), reason in self.plainly:
             lines.append(f'Ordinary Python: {name} ("{filename}", line {line}): {reason}')
@@ -46,14 +47,14 @@ class Reason:
 
     def __init__(self, signal: Any):
         self.kind, self.reason, self.hint = signal.kind, f"{signal.kind}: {signal.reason}", signal.hint
-        self.user_stack = [frame.where for frame in reversed(signal.frames)]
+        self.user_stack = [FrameSummary(filename, line, name) for filename, line, name in (frame.where for frame in reversed(signal.frames))]
 
     def __repr__(self) -> str:
         return self.reason
 
 
 def ops(graph: Any) -> list[str]:
-    return [getattr(node.target, "__name__", str(node.target)) for node in graph.graph.nodes if node.op.startswith("call")]
+    return [getattr(node.target, "__name__", str(node.target)) for node in graph.graph.nodes if node.op == "call_function"]
 
 
 def explain(f: Any, *extra: Any, **options: Any) -> Callable:

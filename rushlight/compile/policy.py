@@ -25,6 +25,9 @@ APPLY = Function.__dict__["apply"].__func__
 UNROLLED = 128  # nodes of a graph from which compiling one for each length of a loop costs more than it gives
 
 
+FORBIDDEN = "Forbidden function"  # the kind of a break that is an error always
+
+
 class TorchDynamoException(RuntimeError):
     """What compiling a function can raise. `torch._dynamo.exc.TorchDynamoException`."""
 
@@ -72,6 +75,11 @@ def breaks_are_errors(tracer: Any) -> bool:
     """The setting where the trace is now; what it wrote to it is in its log."""
     written = tracer.attributes.get(id(STRICTNESS), (None, {}))[1]
     return written.get("now", STRICTNESS.now)
+
+
+def op_count(module: Any) -> int:
+    """How many ops a graph calls."""
+    return sum(node.op.startswith("call") for node in module.graph.nodes)
 
 
 class Policy:
@@ -246,6 +254,7 @@ class Policy:
             if met[sizes] <= 2:
                 raise Fleeting(f"its text is good for one size only: {', '.join(f'{name} == {size}' for name, size in sizes)}")
         counters["stats"]["unique_graphs"] += 1
+        counters["stats"]["calls_captured"] += op_count(module)
         try:
             compiled = owner.backend(module, examples)
             if not callable(compiled):
@@ -304,6 +313,8 @@ class Policy:
             log.warning("an error of the interpreter's own", exc_info=error)
 
     def on_break(self, tracer: Any, signal: Break) -> None:
+        if signal.kind == FORBIDDEN:
+            raise AssertionError(signal.reason)
         if self.owner.fullgraph or breaks_are_errors(tracer):
             raise Unsupported(explain_break(signal))
 

@@ -315,3 +315,18 @@ def test_sizes_that_are_one_are_fixed_together(fixed):
         x, y = torch.ones(size), torch.full((size,), 2.0)
         assert str(compiled(x, y)) == str(f(x, y))
     assert not torch._dynamo.utils.counters["faults"]
+
+
+def test_native_code_writes_into_a_list_with_numbers_that_vary():
+    import heapq
+
+    def smallest(x, number):
+        heap = [5, number, [number]]
+        heap.pop()
+        heapq.heapify(heap)
+        heapq.heappush(heap, 0)
+        return x + 1, heap, str({"a": [number]})
+
+    made = torch.compile(smallest, backend="eager")
+    for number in (1, 2, 7, 0):
+        assert made(torch.ones(1), number)[1:] == smallest(torch.ones(1), number)[1:]
