@@ -75,3 +75,25 @@ def test_the_first_words_of_a_refused_call():
         torch.compile(lambda x: outside(x) + 1, fullgraph=True)(torch.ones(1))
     with pytest.raises(torch._dynamo.exc.Unsupported, match="Failed to trace builtin operator"):
         torch.compile(lambda x: (open("/dev/null").close(), x + 1)[1], fullgraph=True)(torch.ones(1))
+
+
+def test_coroutines_run_as_they_are_and_call_what_is_compiled():
+    import asyncio
+
+    log = []
+    scaled = torch.compile(lambda x, k: torch.sin(x) * k, backend="eager", fullgraph=True)
+
+    async def part(x, k):
+        await asyncio.sleep(0)
+        log.append(k)
+        return scaled(x, k)
+
+    async def whole(x, count):
+        return sum(await asyncio.gather(*[part(x, k) for k in range(count)]))
+
+    made, x = torch.compile(whole, backend="eager"), torch.ones(2)
+    for count in (2, 3):
+        torch.testing.assert_close(asyncio.run(made(x, count)), torch.sin(x) * sum(range(count)))
+    assert log == [0, 1, 0, 1, 2]
+    inside = torch.compile(lambda x: asyncio.run(whole(x, 2)) + 1, backend="eager")
+    torch.testing.assert_close(inside(x), torch.sin(x) + 1)
