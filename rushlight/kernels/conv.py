@@ -5,7 +5,9 @@ dims; the input is first copied into a padded (and, for transposed convolutions,
 `External("convolution_weight")` makes the weight's gradient.  The input's gradient is a convolution too (rules say so).
 """
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import scalars
@@ -15,6 +17,7 @@ from .epilogue import After, Follow
 from .externals import EMIT, Emitted
 from .few import Few
 from .ir import Function, Module, Type, Value
+from .loaded import Made, Panels
 from .matmul import placed
 from .panels import I64, POINTER, Operand, Packing, Shape
 from .runtime import Step
@@ -77,6 +80,14 @@ def needs_copy(input: Source, p: Parameters) -> bool:
     return not plain or not same(input.strides, contiguous(input.shape)) or not same(input.offset, 0)
 
 
+class Fill(NamedTuple):
+    """The kernel that computes the input and stores it between the zeros: its function, its buffers, its items to a plane."""
+
+    function: str
+    buffers: list
+    items: int
+
+
 class Convolution:
     """Writes the functions of one convolution."""
 
@@ -91,8 +102,8 @@ class Convolution:
         f.sizes.slot = self.frame
         return f
 
-    def pad(self, input: Source, p: Parameters, slot: int, target: int) -> str:
-        """Planes of the input with zeros around (and between) their points."""
+    def pad(self, input: Source, p: Parameters, slot: int, target: int, fill: Fill | None = None, fill_slot: int = 0) -> str:
+        """Planes of the input with zeros around (and between) their points, which are copied, or computed by the kernel of `fill`."""
         name, g = f"{self.name}_pad", self.g
         f = self.task(name)
         frame, begin, end = f.parameters
@@ -105,6 +116,9 @@ class Convolution:
         def plane(item: Value) -> None:
             to = f.address(padded, item * g.plane, self.element)
             f.do(f"call void @llvm.memset.p0.i64({to}, i8 0, i64 {g.plane * self.size}, i1 false)")
+            if fill is not None:
+                f.call(fill.function, None, f.address(frame, f.i64(fill_slot), "ptr"), item * fill.items, item * fill.items + fill.items)
+                return
             n, c = f.op("udiv", item, f.i64(channels)), f.op("urem", item, f.i64(channels))
             base = f.address(source, n * input.strides[0] + c * input.strides[1] + input.offset, self.element)
 
@@ -135,8 +149,8 @@ class Convolution:
         return name
 
 
-def prepare(writer: Convolution, name: str, input: Source, p: Parameters, buffers: list[str], scratch: list, steps: list) -> int:
-    """The frame slot of the padded input, with the step that fills it."""
+def prepare(writer: Convolution, name: str, input: Source, p: Parameters, buffers: list[str], scratch: list, steps: list, fill: Fill | None) -> int:
+    """The frame slot of the padded input, with the step that fills it. The buffers of `fill` are the frame's last."""
     if not needs_copy(input, p):
         return 0
     slot = len(buffers)
@@ -144,14 +158,14 @@ def prepare(writer: Convolution, name: str, input: Source, p: Parameters, buffer
     planes = input.shape[0] * input.shape[1]
     # Vector loads of the last points may look beyond a plane by less than one vector.
     scratch.append((f"{name}_padded", planes * writer.g.plane * writer.size + 256))
-    writer.pad(input, p, 0, slot)
+    writer.pad(input, p, 0, slot, fill, 0 if fill is None else writer.frame - len(fill.buffers))
     steps.append((f"{name}_pad", planes, planes * writer.g.plane))
     return slot
 
 
 def pack(writer: Convolution, label: str, side: Operand, batch: Any, depth: int, direct: Direct | DirectWeight, buffers: list[Any],
-         scratch: list, steps: list) -> int:
-    """The frame slot of panels [batch][block of output channels][depth][width], with the step that fills them."""
+         scratch: list, steps: list, made: Callable[[Packing], Panels] | None = None) -> tuple[Packing, int]:
+    """Panels [batch][block of output channels][depth][width]: what writes them, with the step that fills them, and their frame slot."""
     g, width = writer.g, direct.width
     shape = Shape(batch, depth, g.outputs, depth, 1, direct.lanes, direct.vectors, 1, 1, True, True, depth)
     product = Packing(writer.module, writer.name, writer.dtype, shape, side, side, side)
@@ -159,9 +173,9 @@ def pack(writer: Convolution, label: str, side: Operand, batch: Any, depth: int,
     slot, panels = len(buffers), batch * ceil_div(g.outputs, width)
     buffers.append(f"{writer.name}_{label}")
     scratch.append((f"{writer.name}_{label}", panels * width * depth * writer.size))
-    product.pack(label, side, 1, depth, g.outputs, width, slot)
+    product.pack(label, side, 1, depth, g.outputs, width, slot) if made is None else made(product).pack(label, g.outputs, width, slot)
     steps.append((f"{writer.name}_pack_{label}", panels, panels * width * depth))
-    return slot
+    return product, slot
 
 
 def finished(name: str, buffers: list[str], scratch: list, steps: list) -> Emitted:
@@ -169,7 +183,9 @@ def finished(name: str, buffers: list[str], scratch: list, steps: list) -> Emitt
     return Emitted(made, scratch)
 
 
-def emit_convolution(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, follow: Follow | None = None) -> Emitted:
+def emit_convolution(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, follow: Follow | None = None,
+                     made: dict[str, Made] | None = None, fill: Fill | None = None) -> Emitted:
+    """`fill`: what computes the input; `made`: the weight ("b"), if it is computed while it is laid out."""
     input, weight = sources
     p = Parameters(*array.parameters)
     g = geometry(input, weight.shape[2:], weight.shape[0], p)
@@ -183,37 +199,46 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     if found is not None:
         function, more, blocks, out = found
         after, direct.bands = After(function, own, blocks), 1
-    writer = Convolution(module, name, array.dtype, g, own + len(more))
-    buffers, scratch, steps = [input.buffer, placed(weight), out], [], []
-    source = prepare(writer, name, input, p, buffers, scratch, steps)
+    computed = (made or {}).get("b")
+    last = [*(computed.buffers if computed else ()), *(fill.buffers if fill else ())]
+    writer = Convolution(module, name, array.dtype, g, own + len(more) + len(last))
+    buffers, scratch, steps = [out if fill else input.buffer, out if computed else placed(weight), out], [], []
+    source = prepare(writer, name, input, p, buffers, scratch, steps, fill)
     k = g.inputs * g.taps
     if few:
         function, items = Few(module, name, writer.element, writer.size, g, lanes, registers).forward(writer.frame, source, 1, 2, after)
     else:
-        packed = pack(writer, "weight", Operand(1, 0, ((g.groups, g.outputs * k),), k, 1), g.groups, k, direct, buffers, scratch, steps)
+        _, packed = pack(writer, "weight", Operand(1, 0, ((g.groups, g.outputs * k),), k, 1), g.groups, k, direct, buffers, scratch, steps,
+                      functools.partial(Panels, made=computed, slot=own + len(more), bits=bits) if computed else None)
         function, items = direct.forward(writer.frame, source, packed, 2, after)
-    buffers += more
+    buffers += [*more, *last]
     steps.append((function, items, g.batch * g.groups * g.points * k * g.outputs // 4))
     return finished(name, buffers, scratch, steps)
 
 
-def emit_weight_gradient(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int) -> Emitted:
+def emit_weight_gradient(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, fill: Fill | None = None,
+                         sums: dict[str, str] | None = None) -> Emitted:
+    """`fill`: what computes the input; `sums`: where those of the gradient's channels go ("b")."""
     input, grad = sources
     *rest, kernel = array.parameters
     p = Parameters(*rest)
     g = geometry(input, kernel, grad.shape[1], p)._replace(result=grad.shape[2:])
     lanes, registers = bits // (8 * scalars.SIZE[array.dtype]), 32 if bits == 512 else 16
     few = 2 * g.outputs <= lanes
-    writer = Convolution(module, name, array.dtype, g, 3 + needs_copy(input, p) + (not few))
-    buffers, scratch, steps = [input.buffer, placed(grad), out], [], []
-    source = prepare(writer, name, input, p, buffers, scratch, steps)
+    writer = Convolution(module, name, array.dtype, g, 3 + needs_copy(input, p) + (not few) + 2 * len(sums or ()) + len(fill.buffers if fill else ()))
+    buffers, scratch, steps = [out if fill else input.buffer, placed(grad), out], [], []
+    source = prepare(writer, name, input, p, buffers, scratch, steps, fill)
     if few:
         function, items = Few(module, name, writer.element, writer.size, g, lanes, registers).gradient(writer.frame, source, 1, 2)
     else:
         direct = DirectWeight(module, name, writer.element, writer.size, g, lanes, registers)
         many = g.batch * g.groups
-        packed = pack(writer, "grad", Operand(1, 0, ((many, g.outputs * g.points),), g.points, 1), many, g.points, direct, buffers, scratch, steps)
-        function, items = direct.gradient(writer.frame, source, packed, 2)
+        packing, packed = pack(writer, "grad", Operand(1, 0, ((many, g.outputs * g.points),), g.points, 1), many, g.points, direct, buffers, scratch, steps)
+        function, items = direct.gradient(writer.frame, source, packed, 2, (packing, len(buffers)) if sums else None)
+        for target in (sums or {}).values():
+            buffers += [target, f"{name}_sums"]
+            scratch.append((f"{name}_sums", g.groups * g.outputs * writer.size))
+    buffers += fill.buffers if fill else ()
     steps.append((function, items, g.batch * g.groups * g.points * g.inputs * g.taps * g.outputs))
     emitted = finished(name, buffers, scratch, steps)
     emitted.steps[-1].grain = 1

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..core.parallel import Threads
+from .columns import Sums, add_up
 from .ir import Function, Module, Type, Value
-from .panels import I64, POINTER
+from .panels import I64, POINTER, Packing
 from .sizes import ceil_div, is_open, same
 from .squares import transposed_square
 
@@ -21,6 +22,7 @@ SUMS = 8  # at least, so that the multipliers always have one to work on
 LINE = 64  # bytes of the caches
 SHARED = 400_001  # of work from which threads share it
 TASKS = 16  # that a convolution is shared out in, if it has so many parts
+SUMMED = 256  # points that are added up before the sum of others is added
 CACHED = 40_000  # packed weights that stay in the second cache while all images of a task go by
 
 
@@ -321,8 +323,11 @@ class DirectWeight:
         f.ret()
         return name
 
-    def gradient(self, frame_size: int, input_slot: int, grad_slot: int, out_slot: int) -> tuple[str, Any]:
-        """void f(frame, begin, end) over (group, block of output channels, band of tiles); its name and the item count."""
+    def gradient(self, frame_size: int, input_slot: int, grad_slot: int, out_slot: int, sums: tuple[Packing, int] | None = None) -> tuple[str, Any]:
+        """void f(frame, begin, end) over (group, block of output channels, band of tiles); its name and the item count.
+
+        `sums`: what laid out the gradient, and the slot where the sums of its channels go.
+        """
         name, g, cut = f"{self.name}_columns", self.g, self.cut
         f = self.module.function(name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
         f.sizes.slot = frame_size
@@ -331,6 +336,20 @@ class DirectWeight:
         blocks, tiles = ceil_div(g.outputs, self.width), cut.tiles(self.columns)
         bands = min(tiles, ceil_div(TASKS, g.groups * blocks))
         panel, columns = g.points * self.width, g.inputs * g.taps
+        chunks = ceil_div(g.points, SUMMED)
+
+        def add_channels(group: Value, block: Value, image: Value, line: Value) -> None:
+            assert sums is not None
+            packing, slot = sums
+            where = Sums(*[f.address(base, group * g.outputs, self.element) for base in Sums.load(f, (slot, slot + 1))])
+
+            def some_points(chunk: Value) -> None:
+                number = image * chunks + chunk
+                add_up(packing, f, f.address(line, chunk * (SUMMED * self.width), self.element), where, block * self.width, g.outputs, self.width,
+                       self.width, (f.i64(g.points) - chunk * SUMMED).below(SUMMED), number, number.equal(f.i64(g.batch) * chunks - 1))
+
+            f.loop(f.i64(0), f.i64(chunks), 1, some_points)
+
         images = max(1, CACHED // panel)  # whose gradients stay in the second cache while all tiles of a band go by
 
         def item(number: Value) -> None:
@@ -343,6 +362,9 @@ class DirectWeight:
                 count = (f.i64(g.batch) - low).below(images)
                 planes = f.address(input, (low * g.groups + group) * (g.inputs * g.plane), self.element)
                 line = f.address(grad, ((low * g.groups + group) * blocks + block) * panel, self.element)
+                if sums is not None:
+                    f.when(band.equal(0), lambda: f.loop(f.i64(0), count, 1, lambda n: add_channels(
+                        group, block, low + n, f.address(line, n * (g.groups * blocks * panel), self.element))))
 
                 def tile(number: Value) -> None:
                     piece, offset, column = cut.locate(f, number, self.columns, self.steps)

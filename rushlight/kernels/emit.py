@@ -134,12 +134,13 @@ def flushing(f: Function) -> Iterator[None]:
 class Emitter:
     """Writes one kernel."""
 
-    def __init__(self, module: Module, kernel: Kernel, bits: int):
+    def __init__(self, module: Module, kernel: Kernel, bits: int, f: Function | None = None):
         self.kernel, self.plan = kernel, Plan(kernel, bits)
         self.dtypes = dict(kernel.buffers) | {name: dtype for name, dtype, _ in kernel.scratch}
-        self.f: Function = module.function(kernel.name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)],
-                                           "nounwind")
-        self.f.sizes.slot = len(kernel.buffers)
+        if f is None:
+            f = module.function(kernel.name, "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind")
+            f.sizes.slot = len(kernel.buffers)
+        self.f = f
         self.bases: dict[str, Value] = {}
         self.index: dict[str, Value] = {}  # loop variables; the vector variable's is the first lane's
         self.depth: dict[str, int] = {}  # in how many loops each has its value

@@ -13,9 +13,11 @@ from typing import Any
 from ..core.parallel import Threads
 from . import scalars
 from .arrays import External, Source
+from .columns import Sums, add_up
 from .epilogue import After, Follow
 from .externals import EMIT, Emitted
 from .ir import Function, Module, Type, Value
+from .loaded import Made, Panels
 from .panels import I64, POINTER, Operand, Packing, Shape
 from .runtime import Step
 from .sizes import grain, is_open, possibly, same, typical
@@ -26,6 +28,7 @@ MOST_PARTS = 16  # that a product is shared out in
 DEPTH, LONG_DEPTH = 256, 512  # of K that one pass of the microkernel goes over; where vectors are long and A's rows are read as they lie, 8 % faster by long ones
 SKINNY = 8  # rows of A up to which a tile is as wide as the registers allow
 WIDEST = 16  # vectors of such a tile
+FEW_ROWS = 64  # of B that are laid out at a time for one tile of rows
 AHEAD = 16  # rows of B that are asked for before they are used
 NEAR = 1 << 15  # bytes of B that are in the nearest cache before the second tile asks for them
 WHOLE_ROWS = 1024  # columns up to which a task may have all of them, for what follows row by row
@@ -89,6 +92,8 @@ class Product(Packing):
     """Writes the functions of one matrix product."""
 
     after: After | None = None
+    made: dict[str, Panels] = {}  # operands that are computed while they are laid out  # noqa: RUF012
+    sums: dict[str, tuple[int, int]] = {}  # operands whose entries are added up, and the slots where that goes  # noqa: RUF012
     whole_passes = True  # each tile goes over as much of K as a pass has; else it is told how much
 
     def multiply(self, f: Function, left: Value, right: Value, total: Value) -> Value:
@@ -203,6 +208,15 @@ class Product(Packing):
         place = f.emit(POINTER, f"getelementptr {self.element}, {base}, {index}")
         f.do(f"call void @llvm.prefetch.p0({place}, i32 {int(written)}, i32 3, i32 1)")
 
+    def pack(self, label: str, operand: Operand, along: Any, across: Any, extent: Any, width: int, target: int) -> None:
+        if label in self.made:
+            self.made[label].pack(label, extent, width, target)
+        else:
+            super().pack(label, operand, along, across, extent, width, target)
+
+    def packer(self, label: str, along: Any, across: Any, extent: Any, width: int) -> str:
+        return self.made[label].packer(label, extent, width) if label in self.made else super().packer(label, along, across, extent, width)
+
     def compute(self, a_slot: int, b_slot: int, a_batches: bool, b_batches: bool, a_within: bool = False, b_within: bool = False) -> None:
         """A task over blocks of tiles. `a_within`, `b_within`: it lays out panels of these for itself, just before they are read."""
         shape = self.shape
@@ -212,6 +226,7 @@ class Product(Packing):
         frame, begin, end = f.parameters
         slots = self.a.slot if a_within else a_slot, self.b.slot if b_within else b_slot, self.c.slot
         a, b, c = (f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8) for slot in slots)
+        sums = {side: Sums.load(f, slots) for side, slots in self.sums.items()}
         # What a thread lays out for itself has the place of its first block.
         a_own, b_own = (f.address(f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8), begin * size, self.element) if within else None
                         for slot, size, within in ((a_slot, shape.a_region, a_within), (b_slot, shape.b_region, b_within)))
@@ -233,26 +248,38 @@ class Product(Packing):
             def some(low: Value) -> None:
                 length = self.length(f, low)
                 add = [] if same(shape.depth, shape.k) else [low > 0]
-                if lay_b:
-                    f.call(lay_b, None, frame, b_base, b_own, first_column, last_column, low)
+                number, last = f.op("udiv", low, f.i64(shape.depth)), low + length >= f.i64(shape.k)
+                b_given = batch if "b" in self.made else b_base
+                if lay_b and not shape.singly:
+                    f.call(lay_b, None, frame, b_given, b_own, first_column, last_column, low)
 
                 def row(i: Value) -> None:
                     """A panel of A, which stays in the nearest cache, by all of B; then what follows while those rows are there."""
                     if lay_a:
-                        f.call(lay_a, None, frame, a_base, a_own, i, i + 1, low)
+                        f.call(lay_a, None, frame, batch if "a" in self.made else a_base, a_own, i, i + 1, low)
                         side = a_own
                     elif shape.pack_a:
                         side = f.address(a_base, self.panel(f, i, shape.row_tiles, shape.rows, low), self.element)
                     else:
                         side = f.address(a_base, low * self.a.second + i * (shape.rows * self.a.first), self.element)
 
+                    if "a" in sums:  # once, where the first columns are computed: the panel comes into the nearest cache
+                        f.when(first_column.equal(0), lambda: add_up(self, f, side, sums["a"], i * shape.rows, shape.m, shape.rows,
+                                                                     shape.rows if shape.pack_a else self.a.second, length, number, last))
+
                     def column(j: Value) -> None:
-                        if lay_b:
+                        if lay_b and shape.singly:
+                            f.call(lay_b, None, frame, b_given, b_own, j, j + 1, low)
+                            panel = b_own
+                        elif lay_b:
                             panel = f.address(b_own, (j - first_column) * shape.width * length, self.element)
                         elif shape.pack_b:
                             panel = f.address(b_base, self.panel(f, j, shape.column_tiles, shape.width, low), self.element)
                         else:
                             panel = f.address(b_base, low * self.b.first + j * shape.width, self.element)
+                        if "b" in sums:
+                            f.when(i.equal(0), lambda: add_up(self, f, panel, sums["b"], j * shape.width, shape.n, shape.width,
+                                                              shape.width if shape.pack_b else self.b.first, length, number, last))
                         target = f.address(c_base, i * (shape.rows * self.c.first) + j * shape.width, self.element)
                         self.call_tile(f, i, j, [side, panel, target, length, *add])
 
@@ -339,27 +366,48 @@ def placed(source: Source) -> object:
     return (source.buffer, source.offset * scalars.SIZE[source.dtype]) if possibly(source.offset) else source.buffer
 
 
-def emit_matmul(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, follow: Follow | None = None) -> Emitted:
+def cut(array: External, sources: list[Source], bits: int) -> Shape:
+    """How a product is cut up where nothing precedes or follows it."""
+    *batch_dims, m, k = sources[0].shape
+    registers = 32 if bits == 512 else 16
+    shape = choose(math.prod(batch_dims), m, sources[1].shape[-1], k, operand(sources[0], 0), operand(sources[1], 1), bits // (8 * scalars.SIZE[array.dtype]), registers)
+    decide = DECIDE.get()
+    return shape if decide is None else decide(array, sources, shape, registers)
+
+
+def nearby(shape: Shape, b: Operand, made: Made | None) -> Shape:
+    """How B is laid out for one tile of rows, so that what is written is still near when that reads it.
+
+    One panel at a time where B lies along what is summed.  Else rows of B should be read to their end: few of them at a time.
+    """
+    if is_open(shape.row_tiles) or shape.row_tiles > 1:
+        return shape
+    if same(b.first, 1) if made is None else made.kernel.vector == made.along:
+        return shape._replace(singly=True)
+    return shape if made is None or is_open(shape.depth) else shape._replace(depth=min(shape.depth, FEW_ROWS))
+
+
+def emit_matmul(module: Module, name: str, array: External, sources: list[Source], out: str, bits: int, follow: Follow | None = None,
+                made: dict[str, Made] | None = None, sums: dict[str, str] | None = None) -> Emitted:
+    """`made`: operands ("a", "b") that are computed while they are laid out, whose sources are only shapes; `sums`: where sums of operands go."""
+    made, sums = made or {}, sums or {}
     a, b = operand(sources[0], 0), operand(sources[1], 1)
     *batch_dims, m, k = sources[0].shape
     n, batch = sources[1].shape[-1], math.prod(batch_dims)
-    lanes = bits // (8 * scalars.SIZE[array.dtype])
-    registers = 32 if bits == 512 else 16
-    shape = choose(batch, m, n, k, a, b, lanes, registers)
-    decide = DECIDE.get()
-    if decide is not None:
-        shape = decide(array, sources, shape, registers)
+    shape = cut(array, sources, bits)
+    shape = nearby(shape._replace(pack_a=shape.pack_a or "a" in made, pack_b=shape.pack_b or "b" in made), b, made.get("b"))
     c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
     shape, after, more, out = followed(follow, shape, out)
-    key = ("matmul", array.dtype, shape, a, b, c, after)
+    key = ("matmul", array.dtype, shape, a, b, c, after, *[(side, one.key) for side, one in sorted(made.items())], *sorted(sums))
     code = module.shared.setdefault(key, name)
-    buffers, scratch, steps = [placed(sources[0]), placed(sources[1]), out], [], []
+    buffers, scratch, steps = [out if side in made else placed(source) for side, source in zip("ab", sources)], [], []
+    buffers.append(out)
     many = {"a": any(possibly(s) for _, s in a.batch), "b": any(possibly(s) for _, s in b.batch)}
     slots, packs, size = {"a": 0, "b": 1}, [], scalars.SIZE[array.dtype]
     tasks = batch * shape.row_blocks * shape.column_blocks
     # Panels that few tasks read, each lays out for itself: they are then written and read in the nearer caches.
     within = {label: wanted and not is_open(readers) and readers <= most and (many[label] or same(batch, 1)) and not LASTS.get()(source)
-              for label, wanted, readers, most, source in (("a", shape.pack_a, shape.column_blocks, 2, sources[0]),
+              for label, wanted, readers, most, source in (("a", shape.pack_a, shape.column_blocks, 1 if "a" in made else 2, sources[0]),
                                                            ("b", shape.pack_b, shape.row_blocks, 1, sources[1]))}
     for label, wanted, region, tiles, width in (("a", shape.pack_a, shape.a_region, shape.row_tiles, shape.rows),
                                                 ("b", shape.pack_b, shape.b_region, shape.column_tiles, shape.width)):
@@ -372,9 +420,18 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
                 packs.append((label, panels))
     work, own = batch * m * n * k, len(buffers)
     buffers += more
+    first = {side: len(buffers) + (len(made["a"].buffers) if side == "b" and "a" in made else 0) for side in made}
+    for side in sorted(made):
+        buffers += made[side].buffers
+    summed = {side: (len(buffers) + 2 * i, len(buffers) + 2 * i + 1) for i, side in enumerate(sorted(sums))}
+    for side in sorted(sums):
+        buffers += [sums[side], f"{name}_sums_{side}"]
+        scratch.append((f"{name}_sums_{side}", (m if side == "a" else n) * size))
     if code == name:
         writer = Product(module, name, array.dtype, shape, a, b, c)
         writer.frame = len(buffers)
+        writer.sums = summed
+        writer.made = {side: Panels(writer, one, first[side], bits) for side, one in made.items()}
         if after is not None:
             writer.after = after._replace(slot=own)
         if shape.pack_a and not within["a"]:
@@ -384,7 +441,7 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
         writer.compute(slots["a"], slots["b"], many["a"], many["b"], within["a"], within["b"])
     for label, panels in packs:
         share = panels if typical(panels * k) * 16 <= 200_000 else grain(panels, work, PARALLEL_WORK, 8)
-        steps.append(Step(f"{code}_pack_{label}", buffers, panels, share, packs=buffers["ab".index(label)]))
+        steps.append(Step(f"{code}_pack_{label}", buffers, panels, share, packs=None if label in made else buffers["ab".index(label)]))
     steps.append(Step(f"{code}_blocks", buffers, tasks, grain(tasks, work, PARALLEL_WORK, 16)))
     return Emitted(steps, scratch)
 

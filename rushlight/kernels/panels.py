@@ -31,6 +31,7 @@ class Shape(NamedTuple):
     pack_a: bool
     pack_b: bool
     depth: Any  # of K that one pass goes over
+    singly: bool = False  # a task that lays out B does so for each panel just before the one tile that reads it
 
     @property
     def width(self) -> int:
@@ -59,8 +60,8 @@ class Shape(NamedTuple):
 
     @property
     def b_region(self) -> Any:
-        """Elements of a block's panels of B."""
-        return self.depth * self.column_block * self.width
+        """Elements of the panels of B that a task has laid out at a time."""
+        return self.depth * self.width * (1 if self.singly else self.column_block)
 
 
 class Operand(NamedTuple):
@@ -216,20 +217,29 @@ class Packing:
     def copy_rows(self, f: Function, base: Value, to: Value, present: Value, along: int, width: int, partial: bool, low: Value,
                   high: Value, last: Value) -> None:
         """Rows `low` to `high` of a panel that ends before row `last`, contiguous in the source, a vector at a time."""
+        vector = Type(self.element, self.shape.lanes)
+
+        def read(k: Value, j: int, mask: Value | None) -> Value:
+            at = f.address(f.address(base, k * along, self.element), f.i64(j), self.element)
+            return f.load(vector, at, self.size) if mask is None else self.masked_load(f, vector, at, mask)
+
+        self.put_rows(f, read, to, present, width, partial, low, high, last)
+
+    def put_rows(self, f: Function, read: Callable[[Value, int, Value | None], Value], to: Value, present: Value, width: int, partial: bool,
+                 low: Value, high: Value, last: Value) -> None:
+        """Rows of a panel as read(k, first entry, mask) gives them; zeros from entry `present` on."""
         lanes = self.shape.lanes
-        vector = Type(self.element, lanes)
         whole, rest = width // lanes, width % lanes
 
         def row(k: Value, ends: bool) -> None:
-            source, target = f.address(base, k * along, self.element), f.address(to, k * width, self.element)
+            target = f.address(to, k * width, self.element)
             for j in range(whole + bool(rest)):
-                at = f.address(source, f.i64(j * lanes), self.element)
                 mask = None
                 if partial:
                     mask = f.iota("i64", lanes) < f.splat((present - j * lanes).below(width - j * lanes), lanes)
                 elif j == whole:
                     mask = self.mask(f, rest)
-                value = f.load(vector, at, self.size) if mask is None else self.masked_load(f, vector, at, mask)
+                value = read(k, j * lanes, mask)
                 into = f.address(target, f.i64(j * lanes), self.element)
                 if j == whole and ends:
                     f.store_first(value, into, rest, self.size)

@@ -14,13 +14,16 @@ import numpy as np
 from ..core import dtypes
 from . import (  # noqa: F401 (some only enter EMIT)
     attention,
+    columns,
     conv,
     epilogue,
     externals,
     fuse,
     interleave,
     llvm,
+    loaded,
     matmul,
+    prologue,
     recurrent,
     runtime,
     scalars,
@@ -35,11 +38,13 @@ from .emit import cost, emit
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
 from .sizes import Size, Sizes, grain, is_open, possibly, room, same, typical
-from .work import external_work, together
+from .work import external_work, made_on_load, together, with_sums
 
 PARALLEL_WORK = 600_000  # below this (elements times scalar ops, about 15 us), waking workers costs more than it gives
 PIECES = 16
 STREAMED = 8 << 20  # bytes from which an output is written past the caches: little of it would be found there later
+
+LAID_OUT = {"a": ("_pack_a",), "b": ("_pack_b", "_pack_weight")}  # the steps that lay the operands of a product out, if they are no part of it
 
 Span = tuple[int, int, Any, str]  # of a temporary: first turn, last turn, bytes, name
 
@@ -156,9 +161,15 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     # A program never hands out its inputs: what is one is copied.
     outputs = [Point(f"cast_{a.dtype}", (a,), a.shape, a.dtype) if isinstance(a, Source) else a for a in outputs]
     outputs = simplify.turned(simplify.flattened(outputs), llvm.host().vector_bits // 32)
+    outputs = outputs if prefix else columns.beside(outputs, llvm.host().vector_bits)
     planner = fuse.plan(outputs)
     targets = {outputs[i]: name for i, name in (updates or {}).items()}
     wanted = dict(targets)
+    sums: dict[Array, dict[str, Array]] = {}  # of operands of a product, which makes them
+    for array in planner.home:
+        if isinstance(array, External) and array.kind == "sums":
+            sums.setdefault(array.args[0], {})[array.parameters[0]] = array
+            targets.pop(array, None)  # it is written before its turn
     turns = schedule.order(planner, targets)
     when = {number: turn for turn, number in enumerate(turns)}
     fresh = map("t{}".format, itertools.count())
@@ -178,6 +189,8 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     bits = llvm.host().vector_bits
     writing = len(turns)  # the first group that writes into an input
     begins = 0
+    for product, some in sums.items():
+        when.update((planner.home[array], when[planner.home[product]]) for array in some.values())
     flushing = {planner.home[array] for array, name in wanted.items() if name in flushed}
     mine: dict[int, list[Array]] = {}
     for array in targets:
@@ -201,6 +214,12 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         steps.append(with_sizes(module, runtime.Step(written.kernel.name, places, written.items, share, kernel)))
 
     followers = epilogue.following(planner, turns, set(mine))
+    made, left_out = prologue.preceding(planner, turns, followers, wanted, buffers, bits) if not prefix else ({}, {})
+    for number, last in left_out.items():
+        for array in schedule.reads(planner, number):
+            last_use[array] = max(last_use[array], when[last])
+        for array in planner.groups[number].units:
+            del buffers[array]
     inside: dict[int, Kernel] = {}  # groups that run inside a product
 
     def follow(product: int) -> epilogue.Follow | None:
@@ -224,9 +243,9 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         return given
 
     for turn, number in enumerate(turns):
-        if number in inside:
-            continue
         group = planner.groups[number]
+        if number in inside or number in left_out or epilogue.comes_along(group):
+            continue
         kernel = None if isinstance(group, External) else fuse.build(planner, number, buffers)
         renamed: dict[str, str] = {}
         for array in mine.get(number, ()):
@@ -241,19 +260,36 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
         if isinstance(group, External):
             sources = [stored_source(arg, buffers) for arg in group.args]
             emitter = externals.EMIT[group.kind]
+            sides, filled = made.get(number, []), None
+            if "a" in sides and group.kind != "matmul":
+                filled = prologue.filling(planner, group, f"{prefix}step{number}_padded", buffers)
+                written, places = write(filled)
+                emitter = functools.partial(emitter, fill=conv.Fill(written.kernel.name, places, written.items // math.prod(group.args[0].shape[:2])))
+            loading = {side: prologue.operand(planner, group, side, f"{prefix}step{number}_{side}", buffers) for side in sides if side == "b" or filled is None}
+            if loading:
+                kernels += [one.kernel for one in loading.values()]
+                emitter = functools.partial(emitter, made={side: shared_operand(one) for side, one in loading.items()})
+            if group in sums:
+                emitter = functools.partial(emitter, sums={side: buffers[array] for side, array in sums[group].items()})
             if number in followers:
                 emitter = functools.partial(emitter, follow=follow(number))
-            made = emitter(module, f"{prefix}step{number}", group, sources, buffers[group], bits)
-            for name, size in made.scratch:
+            emitted = emitter(module, f"{prefix}step{number}", group, sources, buffers[group], bits)
+            for name, size in emitted.scratch:
                 scratch.append((name, size, turn))
-            for step in made.steps:
-                step.what = external_work(step.function, group, step is made.steps[-1], step.what or 0)
+            for step in emitted.steps:
+                step.what = external_work(step.function, group, step is emitted.steps[-1], step.what or 0)
+            for side in sides:
+                kernel = filled if filled is not None and side == "a" else loading[side].kernel
+                laid_out = next((step for step in emitted.steps if step.function.endswith(("_pad",) if kernel is filled else LAID_OUT[side])), emitted.steps[-1])
+                laid_out.what = made_on_load(laid_out.what, kernel, group.args["ab".index(side)], laid_out is emitted.steps[-1])
+            for side in sums.get(group, ()):
+                emitted.steps[-1].what = with_sums(emitted.steps[-1].what, group.args["ab".index(side)])
             follower = followers.get(number)
             if follower is not None and follower.number in inside:
                 if not follower.shared:
                     del buffers[group]  # it stands where the result of what follows will be
-                made.steps[-1].what = together(made.steps[-1].what, inside[follower.number])
-            steps += [with_sizes(module, step) for step in made.steps]
+                emitted.steps[-1].what = together(emitted.steps[-1].what, inside[follower.number])
+            steps += [with_sizes(module, step) for step in emitted.steps]
             continue
         if renamed:
             kernel = fuse.storing(kernel, renamed)
@@ -267,6 +303,12 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
     returned = [i for i, array in enumerate(outputs) if buffers[array] == f"out{i}"]
     spans = lifetimes(planner, when, buffers, last_use, scratch)
     return Layout(module, kernels, steps, spans, outputs, returned, begins if writing < len(turns) else None)
+
+
+def shared_operand(made: loaded.Made) -> loaded.Made:
+    """An operand that a product makes, with its buffers numbered, so that equal code is found."""
+    alike, places = canonical(made.kernel)
+    return made._replace(kernel=alike, buffers=tuple(places[:len(made.buffers)]))
 
 
 def copying(source: str, target: str, size: Any, dtype: str) -> Kernel:
@@ -337,7 +379,7 @@ def stored_source(arg: Array, buffers: dict[Array, str]) -> Source:
         return Source(buffers[arg], arg.shape, arg.dtype, contiguous(arg.shape))
     if isinstance(seen.buffer, str):
         return seen
-    return Source(buffers[seen.buffer], seen.shape, seen.dtype, seen.strides, seen.offset)
+    return Source(buffers.get(seen.buffer, ""), seen.shape, seen.dtype, seen.strides, seen.offset)
 
 
 def lifetimes(planner: fuse.Planner, when: dict[int, int], buffers: dict[Array, str], last_use: dict[Array, int],

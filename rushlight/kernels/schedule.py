@@ -42,6 +42,8 @@ def reads(planner: fuse.Planner, number: int) -> list[Array]:
     """Units that group `number` reads from memory, each once, in the same order on every run: names are given by it."""
     group = planner.groups[number]
     if isinstance(group, External):
+        if group.kind == "sums":
+            return []  # comes with a product, of which it reads nothing
         found = [strided(arg) for arg in group.args]
         bases = [arg if seen is None else seen.buffer for arg, seen in zip(group.args, found)]
         return list(dict.fromkeys(base for base in bases if isinstance(base, Array) and not isinstance(base, Source)))

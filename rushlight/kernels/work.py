@@ -65,6 +65,18 @@ def together(product: Work, kernel: Kernel) -> Work:
     return Work(f"{product.note}, and in each block {summary(kernel)}", product.bytes + moved, product.flops + flops)
 
 
+def with_sums(product: Work, operand: Any) -> Work:
+    """A product that adds up the entries of an operand over what it sums."""
+    return Work(f"{product.note}, and sums of {list(operand.shape)}", product.bytes, product.flops + typical(operand.size))
+
+
+def made_on_load(step: Work, kernel: Kernel, operand: Any, multiplies: bool) -> Work:
+    """A product, or the step before it, that computes an operand while it lays it out: what the kernel reads, and never the operand itself."""
+    moved, flops = kernel_work(kernel)
+    size = typical(operand.size) * scalars.SIZE[operand.dtype]
+    return Work(f"{step.note}, {list(operand.shape)} laid out by {summary(kernel)}", moved + (step.bytes - 2 * size if multiplies else 0), step.flops + flops)
+
+
 def kernel_work(kernel: Kernel) -> tuple[int, int]:
     """(bytes, operations) of a kernel."""
     extents = dict(kernel.rows) | {var: n for stage in kernel.stages for var, n in stage.loops}

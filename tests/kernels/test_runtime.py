@@ -71,6 +71,7 @@ CASES = {
     "everything": lambda m, x, y: RULES["sum"](m, x),
     "transposed": lambda m, x, y: m.point("add", m.permute(x, [1, 0]), m.permute(y, [1, 0])),
     "product": lambda m, x, y: RULES["matmul"](m, x, m.permute(y, [1, 0])),
+    "product of what is computed": lambda m, x, y: RULES["matmul"](m, x, m.permute(m.point("add", y, m.slice(y, 0, 0, 1, 1)), [1, 0])),
     "other product": lambda m, x, y: RULES["matmul"](m, m.permute(x, [1, 0]), y),
     "sliced": lambda m, x, y: m.slice(m.point("mul", x, y), 1, x.shape[1] // 2, x.shape[1], 2),
     "joined": lambda m, x, y: RULES["cat"](m, [x, y], 1),
