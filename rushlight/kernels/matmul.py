@@ -248,7 +248,7 @@ class Product(Packing):
             def some(low: Value) -> None:
                 length = self.length(f, low)
                 add = [] if same(shape.depth, shape.k) else [low > 0]
-                number, last = f.op("udiv", low, f.i64(shape.depth)), low + length >= f.i64(shape.k)
+                block = (f.op("udiv", low, f.i64(shape.depth)), low + length >= f.i64(shape.k)) if sums else ()
                 b_given = batch if "b" in self.made else b_base
                 if lay_b and not shape.singly:
                     f.call(lay_b, None, frame, b_given, b_own, first_column, last_column, low)
@@ -265,7 +265,7 @@ class Product(Packing):
 
                     if "a" in sums:  # once, where the first columns are computed: the panel comes into the nearest cache
                         f.when(first_column.equal(0), lambda: add_up(self, f, side, sums["a"], i * shape.rows, shape.m, shape.rows,
-                                                                     shape.rows if shape.pack_a else self.a.second, length, number, last))
+                                                                     shape.rows if shape.pack_a else self.a.second, length, *block))
 
                     def column(j: Value) -> None:
                         if lay_b and shape.singly:
@@ -279,7 +279,7 @@ class Product(Packing):
                             panel = f.address(b_base, low * self.b.first + j * shape.width, self.element)
                         if "b" in sums:
                             f.when(i.equal(0), lambda: add_up(self, f, panel, sums["b"], j * shape.width, shape.n, shape.width,
-                                                              shape.width if shape.pack_b else self.b.first, length, number, last))
+                                                              shape.width if shape.pack_b else self.b.first, length, *block))
                         target = f.address(c_base, i * (shape.rows * self.c.first) + j * shape.width, self.element)
                         self.call_tile(f, i, j, [side, panel, target, length, *add])
 
