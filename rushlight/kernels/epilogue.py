@@ -89,11 +89,12 @@ def merged(planner: fuse.Planner, follower: Follower, product: External, buffers
         return (spaced(kernel, buffers[product], row(product), pitch), buffers[product]) if reads_only(kernel, buffers[product], place) else None
     reading = [at for at, stage in enumerate(kernel.stages) if reads(stage.roots, buffers[product])]
     for at, stage in enumerate(kernel.stages):
-        for store in stage.stores:
-            # What is read is read before the result is written over it, and only there.
+        for number, store in enumerate(stage.stores, len(stage.folds)):
+            # What is read is read before the result is written over it, and only there: values of a stage are computed one after the other.
             value: Any = store.value
-            if store.index == place and value.dtype == product.dtype and reading and at >= reading[-1] and store.buffer in buffers.values():
-                kernel = fuse.build(planner, number, {**buffers, product: store.buffer}, row(product))
+            if store.index == place and value.dtype == product.dtype and reading and store.buffer in buffers.values() and (
+                    at > reading[-1] or at == reading[-1] and reads(stage.roots[:number + 1], buffers[product])):
+                kernel = fuse.build(planner, follower.number, {**buffers, product: store.buffer}, row(product))
                 return (kernel, store.buffer) if reads_only(kernel, store.buffer, place) else None
     return None
 

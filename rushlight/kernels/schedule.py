@@ -184,6 +184,10 @@ def in_place(planner: fuse.Planner, number: int, array: Array, name: str, buffer
     homes = [at for at, stage in enumerate(kernel.stages) for store in stage.stores if store.buffer == buffers[array]]
     written = [store.index for stage in kernel.stages for store in stage.stores if store.buffer == buffers[array]]
     for at, stage in enumerate(kernel.stages):
+        # Values of a stage are computed and stored one after the other: what is first read behind the store would be the new one.
+        first = next((i for i, root in enumerate(stage.roots) if any(isinstance(expr, Load) and expr.buffer == name for expr in walk([root]))), 0)
+        if at == homes[0] and first > len(stage.folds) + [store.buffer for store in stage.stores].index(buffers[array]):
+            return False
         for expr in walk(stage.roots):
             if isinstance(expr, Fetch) and expr.buffer == name:
                 return False

@@ -68,6 +68,20 @@ def test_a_product_with_other_readers_is_stored_and_followed_all_the_same():
 
 
 
+def test_a_product_is_read_before_a_result_that_does_not_need_it_takes_its_place(target):  # noqa: F811
+    x, w, z = (RNG.normal(size=size).astype(np.float32) for size in ((30, 40), (40, 50), (30, 50)))
+
+    def build(m, x, w, z):
+        slope = RULES["tanh"](m, z)
+        return m.point("mul", RULES["matmul"](m, x, w), m.point("sub", 1.0, slope)), slope
+
+    native = compiled(build, x, w, z)
+    for end in (True, False):
+        got, slope = run_guarded(native, [x, w, z], end)
+        np.testing.assert_allclose(slope, np.tanh(z), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(got, (x.astype(np.float64) @ w) * (1 - np.tanh(z)), rtol=1e-4, atol=1e-4)
+
+
 CONVOLUTIONS = {  # input, weight, stride, padding, groups
     "3x3": ((4, 5, 9, 11), (19, 5, 3, 3), (1, 1), (1, 1), 1),
     "strided, in groups": ((8, 16, 6, 5), (40, 8, 3, 3), (2, 2), (1, 1), 2),

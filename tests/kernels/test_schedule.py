@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from rushlight.kernels import llvm, work
+from rushlight.kernels import llvm, program, work
+from rushlight.kernels.arrays import Source
+from rushlight.kernels.make import Maker
 from rushlight.kernels.program import arena_layout
 from rushlight.kernels.rules import RULES
 from rushlight.kernels.sizes import SPREAD, room
@@ -55,3 +57,15 @@ def test_temporaries_of_whole_pages_begin_at_different_places_of_their_pages(siz
     places = sorted(offsets.values())
     assert total == places[-1] + room(size) and all(place % 64 == 0 for place in places)
     assert all(128 < (one - other) % 4096 < 4096 - 128 for one in places for other in places if one != other)
+
+
+def test_an_input_is_read_before_a_result_that_does_not_need_it_takes_its_place():
+    b, z = (RNG.normal(size=(30, 50)).astype(np.float32) for _ in range(2))
+    m = Maker()
+    inputs = [m.intern(Source, f"in{i}", (30, 50), "float32", (50, 1), 0) for i in range(2)]
+    new = RULES["tanh"](m, inputs[1])
+    native = program.compile_arrays(inputs, [new, m.point("mul", inputs[0], m.point("sub", 1.0, new))], [(b.shape, b.strides, b.dtype)] * 2, {0: "in0"})
+    held = b.copy()
+    (got,) = native.call(held, z)
+    np.testing.assert_allclose(got, b * (1 - np.tanh(z)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(held, np.tanh(z), rtol=1e-4, atol=1e-5)
