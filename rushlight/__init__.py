@@ -109,6 +109,7 @@ graph_node.HALF_CASTS.append(recast_half)
 graph_node.HALF_RULES.append(half_rule)
 dispatch.HALF_POINTS.append(half_points)
 busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.repeated").product(function, use),
+                       "few elements": lambda function, use: imported("kernels.repeated").few(function, use),
                        "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
                        "random numbers": lambda function, use: imported("kernels.draws").make(),
                        "random numbers of varying draws": lambda function, use: imported("kernels.rejection").make()})

@@ -6,6 +6,7 @@ None, or the array's shape where a recorded op of few elements has asked for it 
 another array sets it to None.
 """
 import warnings
+from sys import _getframe as getframe
 from weakref import ref as weakref
 
 import numpy as np
@@ -90,9 +91,22 @@ def counter_of(tensor):
 
 
 def bump(tensor):
-    """Note that the tensor's storage was written."""
-    if type(tensor) is not InferenceTensor:
-        counter_of(tensor).bump()
+    """Note that the tensor's storage was written: what `Counter.bump` does, without its calls (0.3 us of each write)."""
+    if type(tensor) is InferenceTensor:
+        return
+    meta = tensor._meta
+    counter = meta.counter if meta is not None and meta.base is None else None
+    if counter is None:
+        counter = counter_of(tensor)
+    counter.value += 1
+    counter.last = at = tick()
+    frame = getframe(1)
+    while frame.f_globals.get("__name__", "").startswith("rushlight") and frame.f_back is not None:
+        frame = frame.f_back
+    log = counter.log
+    log.append((at, frame.f_code, frame.f_lasti))
+    if len(log) > LOG:
+        del log[:LOG // 2]
 
 
 def note_writes(tensors, frame):
@@ -132,7 +146,9 @@ def as_view(array, source, dtype=None, kind=None):
     if not grad_enabled():
         meta.made_in_no_grad = True
     if root._node is not None or not root._requires_grad:  # a leaf that requires grad never gets new history
-        root_meta = meta_of(root)
+        root_meta = root._meta
+        if root_meta is None:
+            root_meta = root._meta = Meta()
         views = root_meta.views
         if views is None:
             root_meta.views = [weakref(tensor)]

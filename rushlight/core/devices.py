@@ -65,7 +65,7 @@ CPU = device("cpu")
 
 def require_cpu(where, meta=False):
     """The CPU device if `where` names it (or is None; the meta device only if `meta`), else an error that says what to do."""
-    if where is None or where is CPU:
+    if where is None or where is CPU or where == "cpu":
         return CPU
     where = device(where)
     if where.type == "cpu":

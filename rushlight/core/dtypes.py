@@ -17,7 +17,7 @@ class dtype:
     """
 
     __slots__ = ("name", "numpy", "itemsize", "is_floating_point", "is_complex", "is_signed", "native", "category",
-                 "tensor_name", "fast", "fast_float", "fast_product", "numbers", "__weakref__")
+                 "tensor_name", "fast", "fast_float", "fast_product", "whole", "half", "numbers", "__weakref__")
 
     def __init__(self, name, numpy_dtype, category, tensor_name, native=True):
         self.name, self.category, self.native = name, category, native
@@ -31,6 +31,8 @@ class dtype:
         self.tensor_name, self.numbers = tensor_name, {}  # numbers: Python numbers as 0-d arrays, see ops/generate.py
         self.fast = native and category != COMPLEX  # NumPy's own arithmetic is PyTorch's: the straight-line path may run
         self.fast_float = native and category == FLOAT
+        self.whole = category == INTEGER and self.is_signed  # holds every small Python int
+        self.half = not native  # widened to float32, computed, rounded once
         self.fast_product = self.fast and category != BOOL and name not in ("uint16", "uint32", "uint64")  # matrix products know it
 
     def __getattr__(self, name):

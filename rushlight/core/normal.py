@@ -15,6 +15,7 @@ from .generator import default_generator, machine
 CHUNK = 16 * 2048  # uniforms a step: enough to hide the calls, and the scratch rows stay in cache
 SPLITTER = 2.0 ** 27 + 1  # cuts a float64 into two halves whose products are exact (Dekker)
 TWO_PI = 2.0 * math.pi
+FLOAT32 = np.dtype(np.float32)
 LOG = [float(np.float32(c)) for c in (7.0376836292E-2, -1.1514610310E-1, 1.1676998740E-1, -1.2420140846E-1, 1.4249322787E-1,
                                       -1.6668057665E-1, 2.0000714765E-1, -2.4999993993E-1, 3.3333331174E-1)]
 SIN = [float(np.float32(c)) for c in (-1.9515295891E-4, 8.3321608736E-3, -1.6666654611E-1)]
@@ -35,6 +36,10 @@ def normal_(array, mean=0.0, std=1.0, generator=None):
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     generator = generator or default_generator
+    if array.dtype is FLOAT32 and 16 <= array.size <= CHUNK and not array.size % 16 and array.flags.c_contiguous:
+        code = machine(array.size)
+        if code is not None:  # one piece: nothing to hold the stream for
+            return generator.fill(code.normal, array, mean, std)
     with generator.lock:
         if array.size < 16 or not array.flags.c_contiguous:
             values, ordered = scalars(array.size, mean, std, generator), in_memory_order(array)
@@ -94,9 +99,12 @@ def box_muller(uniforms):
 
 def fill_blocks(flat, mean, std, generator):
     """Fill a flat run of whole blocks of 16."""
-    code = machine(flat.size) if flat.dtype == np.float32 else None
+    code = machine(flat.size) if flat.itemsize < 8 else None
     if code is not None:
-        generator.fill(code.normal, flat, mean, std)
+        if flat.itemsize == 4:
+            generator.fill(code.normal, flat, mean, std)
+        else:
+            flat[...] = generator.fill(code.normal, np.empty(flat.size, np.float32), mean, std)
     elif flat.dtype == np.float64:
         flat[...] = float64_blocks(generator.doubles(flat.size), mean, std)
     else:  # the 16-bit types are drawn in float32 and rounded

@@ -11,6 +11,8 @@ import numpy as np
 from .generator import default_generator, machine
 from .normal import affine, in_memory_order, scalars
 
+FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
+FEW = 256  # numbers for which NumPy's remainder takes no longer than its quick way to divide
 CHUNK = 1 << 16  # words a step: they stay in the second cache level
 DIGITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 BFLOAT16_MAX = 255 * 2.0 ** 120  # NumPy does not know it, and ml_dtypes is loaded only for who uses the dtype
@@ -55,12 +57,14 @@ def uniform_(array, low=0.0, high=1.0, generator=None):
     if not low <= high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     kind, generator = array.dtype, generator or default_generator
+    if kind is FLOAT32 and high - low < 1e38 and array.flags.c_contiguous:
+        code = machine(array.size)
+        if code is not None:
+            generator.fill(code.uniform, array)
+            return array if low == 0.0 and high == 1.0 else spread(array, float(np.float32(low)), float(np.float32(high)))
     if kind.kind == "c":
         uniform_(as_real(array), low, high, generator)
         return array
-    code = machine(array.size) if kind == np.float32 and low == 0 and high == 1 and array.flags.c_contiguous else None
-    if code is not None:
-        return generator.fill(code.uniform, array)
     wide = kind == np.float64
     most = BFLOAT16_MAX if kind.name == "bfloat16" else float(np.finfo(kind).max)
     for name, bound in (("from", low), ("to", high)):
@@ -93,6 +97,20 @@ def uniform_(array, low=0.0, high=1.0, generator=None):
         return fill(array, draw)
 
 
+def spread(array, low, high):
+    """Change float32 numbers of [0, 1) to [low, high), which are float32 numbers: as PyTorch rounds them."""
+    span = float(np.float32(high - low))
+    if low == 0.0:
+        array *= np.float32(span)
+    else:
+        wide = array.astype(np.float64)
+        wide *= span
+        wide += low
+        array[...] = wide
+    array[array >= np.float32(high)] = low  # what rounding brought up to `high` becomes `low`
+    return array
+
+
 def as_real(array):
     """A complex array as reals, one more dim of two."""
     return np.lib.stride_tricks.as_strided(array.real, (*array.shape, 2), (*array.strides, array.itemsize // 2))
@@ -107,10 +125,17 @@ def randint_(array, low, high=None, generator=None):
         high = top_of(array.dtype) + 1
     if not low < high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    check_bounds(array.dtype, low, high - 1)
-    if array.dtype.name in DIGITS and high - low < 1 << 64:
-        low, high = inward(low, high, array.dtype)
+    if array.dtype is not INT64 or low < -1 << 63 or high > 1 << 63:
+        check_bounds(array.dtype, low, high - 1)
+        if array.dtype.name in DIGITS and high - low < 1 << 64:
+            low, high = inward(low, high, array.dtype)
     generator, span = generator or default_generator, high - low
+    if span < 1 << 28 and array.dtype is INT64 and array.size <= FEW and array.flags.c_contiguous:
+        words = generator.words(array.size).view(np.int64)
+        np.remainder(words, span, array.reshape(-1))
+        if low:
+            array += low
+        return array
     wide = span >= 1 << 28  # then 64-bit draws: the remainder of 32-bit ones would be biased
 
     def draw(count):

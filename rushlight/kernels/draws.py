@@ -14,6 +14,7 @@ import numpy as np
 from ..core import generator, normal
 from . import llvm
 from .ir import Function, Module, Type, Value
+from .structs import address_of
 
 POINTER, I64, I32, FLOAT = Type("ptr"), Type("i64"), Type("i32"), Type("float")
 BLOCK, NEAR = generator.BLOCK, 397  # words of the state, and how far the second one lies that a new word is made of
@@ -42,25 +43,25 @@ class Draws:
 
     def words(self, state: int, out: np.ndarray) -> None:
         """Fill a uint32 array."""
-        self._draw(state, out.ctypes.data, out.size)
+        self._draw(state, address_of(out), out.size)
 
     def uniform(self, state: int, out: np.ndarray) -> None:
         """Fill a float32 array with numbers of [0, 1) of 24 bits."""
-        self._uniform(state, out.ctypes.data, out.size)
+        self._uniform(state, address_of(out), out.size)
 
     def double(self, state: int, out: np.ndarray) -> None:
         """Fill a float64 array with numbers of [0, 1) of 53 bits."""
-        self._double(state, out.ctypes.data, out.size)
+        self._double(state, address_of(out), out.size)
 
     def normal(self, state: int, out: np.ndarray, mean: float, std: float) -> None:
         """Fill a float32 array of whole blocks of 16."""
-        self._normal(state, out.ctypes.data, out.size, mean, std)
+        self._normal(state, address_of(out), out.size, mean, std)
 
     def permutation(self, state: int, out: np.ndarray) -> None:
         """Shuffle an int64 array of fewer than 2**32 elements: each in turn changes places with one behind it, or itself."""
         words = np.empty(out.size - 1, np.uint32)
         self.words(state, words)
-        self._shuffle(out.ctypes.data, words.ctypes.data, out.size)
+        self._shuffle(address_of(out), address_of(words), out.size)
 
 
 def make() -> Draws | None:

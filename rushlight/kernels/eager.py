@@ -103,8 +103,8 @@ class Kernel:
 
     def run(self, arrays: list[np.ndarray], out: np.ndarray, items: int) -> None:
         found = pool.pool()
-        pointers = [array.ctypes.data for array in arrays]
-        frame = self.frame(*[out.ctypes.data if i < 0 else pointers[i] for i in self.order])
+        pointers = [*map(structs.address_of, arrays), structs.address_of(out)]  # the result comes last: -1
+        frame = self.frame(*[pointers[i] for i in self.order])
         found.parallel(found.address, self.address, frame, items, max(1, items // 16))
 
 
@@ -130,7 +130,7 @@ def whole(name: str, arguments: tuple, dtype: str, threads: int) -> runtime.Prog
             operands.append(sources[-1])
         else:
             operands.append(argument)
-    result = RULES[name](make, *operands)
+    result = rule_for(name)(make, *operands)
     kind = program.numpy_dtype(dtype)
     layouts = [(s.shape, tuple(n * kind.itemsize for n in s.strides), kind) for s in sources]
     return program.compile_arrays(sources, [result], layouts)

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from . import llvm, pool
+from . import llvm, pool, structs
 from .emit import across
 from .ir import Module, Type, Value
 
@@ -86,7 +86,7 @@ class Fold:
 
     def sums(self, address: int, rows: int, width: int, keep: np.ndarray) -> np.ndarray:
         out, words = np.empty(rows, np.float64), (ctypes.c_int64 * 1)(width)
-        frame = (ctypes.c_void_p * 3)(address, out.ctypes.data, ctypes.addressof(words))
+        frame = (ctypes.c_void_p * 3)(address, structs.address_of(out), ctypes.addressof(words))
         found = pool.pool()
         found.parallel(found.address, self.address, frame, rows, max(1, rows // 16))
         return out
@@ -97,14 +97,14 @@ class Fold:
         width = array.size // rows
         if rows == 1 and width >= PIECES * BLOCK:
             part = width // PIECES
-            out = self.sums(array.ctypes.data, PIECES, part, array)
+            out = self.sums(structs.address_of(array), PIECES, part, array)
             rest = array.reshape(-1)[PIECES * part:].astype(np.float64)
             if self.name in PRODUCTS:
                 out = np.array([out.prod() * rest.prod()])
             else:
                 out = np.array([out.sum() + (np.square(rest) if self.name == "_vector_norm" else rest).sum()])
         else:
-            out = self.sums(array.ctypes.data, rows, width, array)
+            out = self.sums(structs.address_of(array), rows, width, array)
         if self.name == "_vector_norm":
             np.sqrt(out, out=out)
         elif self.name.startswith("_mean"):

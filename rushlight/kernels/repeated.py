@@ -1,4 +1,4 @@
-"""Programs for eager work that repeats: products of linear layers (ops/linear.py) and attention (ops/attention.py).
+"""Programs for eager work that repeats: products of linear layers (ops/linear.py), attention (ops/attention.py), softmax of few elements.
 
 core/busy.py counts the work of each use, and asks here once it is enough.  A program of attention is for one arrangement of the heads
 in memory, and for batches and sequences of any length.  Read `attention` first.
@@ -36,6 +36,26 @@ def product(function: Callable, use: tuple) -> Callable:
     except REFUSED:
         return function
     return (lambda a, b, bias: call(bias, a, b)[0]) if len(given) == 3 else lambda a, b, bias=None: call(a, b)[0]
+
+
+def few(function: Callable, use: tuple) -> Callable:
+    """A program for an op on arrays of these sizes, in C's order; the function itself where none can be made."""
+    name, char, threads, shapes, numbers = use
+    if not usable():
+        return function
+    try:
+        call = whole(name, (*[("array", shape) for shape in shapes], *numbers), np.dtype(char).name, threads).call
+    except REFUSED:
+        return function
+    count = len(shapes)
+
+    def run(*args: Any) -> Any:
+        try:
+            return call(*args[:count])[0]
+        except Misfit:  # strides of a dim of one element
+            return function(*args)
+
+    return run
 
 
 def attention(function: Callable, use: tuple) -> Callable:

@@ -6,6 +6,7 @@ runs in ordinary backward, the composite where the gradient is differentiated ag
 import numpy as np
 
 from ..core import dtypes
+from ..core.constants import constant
 from ..core.error_function import in_chunks, normal_cdf
 from .record import composite, pointwise, primitive
 
@@ -62,14 +63,14 @@ def sigmoid_kernel(input):
         return 1 / (1 + np.exp(-input))
     result = np.negative(input, out=...)
     np.exp(result, out=result)
-    result += 1
+    np.add(result, constant(result.dtype, 1), out=result)
     return np.reciprocal(result, out=result)
 
 
 def raw_sigmoid_backward(g, out):
     if out.dtype.kind == "c":
         return g * ((1 - out) * out)
-    slope = np.subtract(1, out, out=...)
+    slope = np.subtract(constant(out.dtype, 1), out, out=...)
     slope *= out
     return np.multiply(g, slope, out=slope) if slope.shape == g.shape else g * slope
 
@@ -97,7 +98,7 @@ def hardtanh_kernel(input, min_val, max_val):
         if info.min == 0 and min_val < 0:
             raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
         min_val, max_val = int(min_val), int(max_val)
-    return np.minimum(max_val, np.maximum(min_val, input))
+    return np.minimum(constant(input.dtype, max_val), np.maximum(constant(input.dtype, min_val), input))
 
 
 @composite("")
@@ -109,7 +110,13 @@ def hardtanh_backward(g, input, min_val, max_val):
 def _hardtanh(input, min_val, max_val): ...
 
 
-@unary(lambda input, slope: np.where(input > 0, input, input * slope), lambda g, input, slope: leaky_backward(g, input, slope),
+def leaky_kernel(input, slope):
+    if input.dtype is FLOAT32 and 0 < slope <= 1:
+        return np.maximum(input, input * constant(FLOAT32, slope))
+    return np.where(input > 0, input, input * slope)
+
+
+@unary(leaky_kernel, lambda g, input, slope: leaky_backward(g, input, slope),
        node="LeakyReluBackward0", name="leaky_relu_cpu")
 def _leaky_relu(input, slope): ...
 
@@ -120,10 +127,12 @@ def leaky_backward(g, input, slope):
 
 
 def elu_kernel(input, alpha, scale, input_scale):
-    below = np.minimum(0, input, out=...)
-    below *= input_scale
+    below = np.minimum(constant(input.dtype, 0), input, out=...)
+    if input_scale != 1:
+        below *= input_scale
     np.expm1(below, out=below)
-    below *= alpha * scale
+    if alpha * scale != 1:
+        below *= alpha * scale
     return np.where(input > 0, input * scale if scale != 1 else input, below)
 
 
@@ -156,13 +165,13 @@ def gelu_by_erf(input):
 
 
 def gelu_by_tanh(input):
-    result = np.multiply(input, input, out=...)
-    result *= 0.044715 * SQRT_2_OVER_PI
-    result += SQRT_2_OVER_PI
+    result, kind = np.multiply(input, input, out=...), input.dtype
+    np.multiply(result, constant(kind, 0.044715 * SQRT_2_OVER_PI), out=result)
+    np.add(result, constant(kind, SQRT_2_OVER_PI), out=result)
     result *= input
     np.tanh(result, out=result)
-    result += 1
-    result *= 0.5
+    np.add(result, constant(kind, 1), out=result)
+    np.multiply(result, constant(kind, 0.5), out=result)
     result *= input
     return result
 
@@ -249,11 +258,12 @@ def _silu(input): ...
 
 
 def softplus_kernel(input, beta, threshold):
-    scaled = np.multiply(input, beta, out=...)
-    result = np.minimum(scaled, threshold, out=...)
+    scaled = np.multiply(input, constant(input.dtype, beta), out=...) if beta != 1 else input
+    result = np.minimum(scaled, constant(input.dtype, threshold), out=...)
     np.exp(result, out=result)
     np.log1p(result, out=result)
-    result /= beta
+    if beta != 1:
+        result /= beta
     np.copyto(result, input, where=scaled > threshold)
     return result
 
@@ -278,7 +288,15 @@ def mish_backward(g, input):
 def _mish(input): ...
 
 
-@unary(lambda input: input * np.minimum(np.maximum(input + 3, 0), 6) / 6, lambda g, input: hardswish_backward(g, input),
+def hard_gate(input):
+    """min(max(input + 3, 0), 6) / 6, times 6."""
+    kind = input.dtype
+    result = np.add(input, constant(kind, 3), out=...)
+    np.maximum(result, constant(kind, 0), out=result)
+    return np.minimum(result, constant(kind, 6), out=result)
+
+
+@unary(lambda input: input * hard_gate(input) / constant(input.dtype, 6), lambda g, input: hardswish_backward(g, input),
        name="hardswish_cpu", where="")
 def _hardswish(input): ...
 
@@ -293,7 +311,7 @@ def hardsigmoid_backward(g, input):
     return where((input > -3) & (input < 3), g / 6, 0)
 
 
-@unary(lambda input: np.minimum(np.maximum(input + 3, 0), 6) / 6, lambda g, input: hardsigmoid_backward(g, input),
+@unary(lambda input: hard_gate(input) / constant(input.dtype, 6), lambda g, input: hardsigmoid_backward(g, input),
        name="hardsigmoid_cpu", where="")
 def _hardsigmoid(input): ...
 

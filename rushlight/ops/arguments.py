@@ -12,6 +12,37 @@ def need_tensors(function, **tensors):
             raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type_name(value)}")
 
 
+KNOWN = 512  # results that a function remembers
+
+
+def remembered(function):
+    """A function of ints, strings and tuples of ints, whose results are kept: what small calls would find out again each time.
+
+    Only what is exactly an int counts as one: 2.0 and True are equal to ints, and mean something else.
+    """
+    results = {}
+
+    def call(*arguments):
+        for argument in arguments:
+            kind = type(argument)
+            if kind is tuple:
+                for item in argument:
+                    if type(item) is not int:
+                        return function(*arguments)
+            elif kind is not int and kind is not str and argument is not None and argument is not True and argument is not False:
+                return function(*arguments)
+        key = (*arguments, *map(type, arguments))
+        result = results.get(key)
+        if result is None:
+            if len(results) >= KNOWN:
+                results.clear()
+            result = results[key] = function(*arguments)
+        return result
+
+    call.__name__, call.__doc__, call.__wrapped__ = function.__name__, function.__doc__, function
+    return call
+
+
 def whole_numbers(value, function, name):
     """An int, or a sequence of ints, as a tuple; TypeError for anything else."""
     try:

@@ -10,10 +10,12 @@ from ..core import dtypes
 from ..tensor import Tensor
 from .arguments import need_tensors
 from .comparison import where
+from .gathering import flat_places, taken
 from .linear import ONES
 from .loss import in_full, reduction_of
 from .record import composite, primitive
 
+FEW = 1 << 13  # elements of logits
 MANY = 512  # columns, from which a reduction is the faster one
 ROW_STARTS = {}  # (rows, columns) -> the flat position of each row's first element
 
@@ -31,7 +33,7 @@ def checked(target, weight, ignore_index, classes, dtype):
     """Targets safe to index with, and the weight of each: None where all count as 1."""
     if target.dtype == np.uint8:
         target = target.astype(np.int64)
-    if not 0 <= ignore_index < classes and weight is None and np.maximum.reduce(target.view(np.uint64), axis=None, initial=0) < classes:
+    if not 0 <= ignore_index < classes and weight is None and (not target.size or np.maximum.reduce(target.view(np.uint64), None) < classes):
         return target, None
     valid = target != ignore_index
     outside = valid & ((target < 0) | (target >= classes))
@@ -46,8 +48,10 @@ def checked(target, weight, ignore_index, classes, dtype):
 def picked(input, target, weight, ignore_index, reduction):
     """The negative log likelihood of inputs (N, C, ...) at targets (N, ...)."""
     target, weights = checked(target, weight, ignore_index, input.shape[1], input.dtype)
-    values = np.take_along_axis(input, np.expand_dims(target, 1), 1)
-    values = np.negative(values.reshape(target.shape))
+    if input.ndim == 2:
+        values = np.negative(input.reshape(-1).take(target + row_starts(*input.shape)))
+    else:
+        values = np.negative(taken(input, target[:, None], 1).reshape(target.shape))
     if weights is not None:
         values[weights == 0] = 0
         values *= weights
@@ -62,11 +66,14 @@ def spread(grad, target, weight, ignore_index, reduction, shape):
     target, weights = checked(target, weight, ignore_index, shape[1], grad.dtype)
     if reduction == "mean":
         grad = grad / grad.dtype.type(target.size if weights is None else np.add.reduce(weights, axis=None))
-    values = np.broadcast_to(np.negative(grad), target.shape)
+    values = np.negative(grad)
     if weights is not None:
         values = np.where(weights == 0, 0, values * weights).astype(grad.dtype)
     result = np.zeros(shape, grad.dtype)
-    np.put_along_axis(result, np.expand_dims(target, 1), np.expand_dims(values, 1), 1)
+    if len(shape) == 2:
+        result.reshape(-1)[target + row_starts(*shape)] = values
+    else:
+        result.reshape(-1)[flat_places(shape, target[:, None], 1)[:, 0]] = values
     return result
 
 
@@ -94,6 +101,8 @@ def shifted_logits(input):
     """The logits less the largest of each row, in a new array that lies in rows, however the logits lie."""
     if not input.shape[1]:
         return input.copy()
+    if input.size <= FEW and input.flags.c_contiguous:  # to find where they are starts faster than a reduction, which goes over short rows one by one
+        return np.subtract(input, input.reshape(-1).take(input.argmax(1) + row_starts(*input.shape))[:, None])
     return np.subtract(input, np.maximum.reduce(input, axis=1, keepdims=True), order="C")
 
 

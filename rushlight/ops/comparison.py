@@ -47,7 +47,7 @@ def where(condition, input=None, other=None, *, out=None):
 
 def chosen(condition, input, other):
     """`_where`: straight where all operands are plain tensors of one fast dtype, or numbers, else by the general path."""
-    dtype, values, edges, shapes, recording = None, [], [None], [condition._array.shape], False
+    dtype, values, edges, shapes, recording, numbers = None, [], [None], [condition._array.shape], False, False
     if flags["special"] or type(condition) is not Tensor:
         return _where(condition, input, other)
     for operand in (input, other):
@@ -65,9 +65,10 @@ def chosen(condition, input, other):
             values.append(operand)
             shapes.append(())
             edges.append(None)
+            numbers = True
         else:
             return _where(condition, input, other)
-    if dtype is None or not dtype.fast_float:
+    if dtype is None or not dtype.fast_float and (numbers or dtype.category > dtypes.FLOAT):
         return _where(condition, input, other)
     try:
         array = np.where(condition._array, *values)
@@ -76,12 +77,15 @@ def chosen(condition, input, other):
     result = new(Tensor)
     result._array, result._dtype, result._requires_grad = array, dtype, False
     result._node = result._grad = result._meta = result._shape = None
-    if recording and grad_enabled():
+    if recording and grad_enabled() and dtype.category >= dtypes.FLOAT:
         op = _where.op_record
         make_classes(op)
-        node = op.classes[0]()
+        node = op.classes[dtype.half]()
         node.condition, node.edges, node.rare = condition, tuple(edges), None
-        node.fix = None if shapes[0] == shapes[1] == shapes[2] else tuple(shapes)
+        if dtype.half:
+            node.fix, node.compute, node.metas = None, dtype, [None if edge is None else (shape, dtype.numpy) for edge, shape in zip(edges, shapes)]
+        else:
+            node.fix = None if shapes[0] == shapes[1] == shapes[2] else tuple(shapes)
         node.seq = tick()
         result._node, result._requires_grad = node, True
     return result

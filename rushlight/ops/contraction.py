@@ -7,7 +7,9 @@ from ..core.errors import type_name
 from ..core.size import broadcast_shapes as joint_shape
 from ..core.size import product, wrap_dim
 from ..tensor import PLAIN, Tensor
+from .arguments import remembered
 from .record import composite, primitive
+from .view import _permute, reshape
 
 
 def scalar_names(*arrays):
@@ -484,7 +486,11 @@ def einsum(*args):
         operands = operands[0]
     if not operands:
         raise RuntimeError("einsum(): must provide at least one operand")
-    terms, output, sizes = parse_equation(equation.replace(" ", ""), operands)
+    if len(operands) == 2 and type(operands[0]) in PLAIN and type(operands[1]) in PLAIN:
+        plan = pair_plan(equation, operands[0]._array.shape, operands[1]._array.shape)
+        if plan:
+            return by_plan(plan, *operands)
+    terms, output, sizes = parse_equation(equation.replace(" ", ""), [operand.shape for operand in operands])
     current = [prepare_operand(operand, term) for operand, term in zip(operands, terms)]
     tensor, names = current[0]
     rest = current[1:]
@@ -505,31 +511,69 @@ def einsum(*args):
     return tensor.expand(shape) if list(tensor.shape) != shape else tensor
 
 
-def parse_equation(equation, operands):
+@remembered
+def pair_plan(equation, *shapes):
+    """How two operands become one product of matrices: the permutation and shape of each, whether there is a batch, the result's shape and permutation.
+
+    () where more is to be done: diagonals, sums of one operand, sizes of 1 that broadcast, names that nobody shares.
+    """
+    terms, output, sizes = parse_equation(equation.replace(" ", ""), shapes)
+    a, b = terms
+    if len(set(a)) < len(a) or len(set(b)) < len(b) or any(
+            shape[at] != sizes[name] for names, shape in zip(terms, shapes) for at, name in enumerate(names)):
+        return ()
+    batch = [name for name in a if name in b and name in output]
+    summed = [name for name in a if name in b and name not in output]
+    only_a, only_b = ([name for name in names if name not in batch and name not in summed] for names in (a, b))
+    order = [*batch, *only_a, *only_b]
+    if not summed or set(order) != set(output):
+        return ()
+
+    def turned(names, wanted):
+        permutation = tuple([names.index(name) for name in wanted])
+        return None if permutation == tuple(range(len(names))) else permutation
+
+    def size(names):
+        return product(sizes[name] for name in names)
+    lead = (size(batch),) if batch else ()
+    return (turned(a, [*batch, *only_a, *summed]), (*lead, size(only_a), size(summed)), turned(b, [*batch, *summed, *only_b]),
+            (*lead, size(summed), size(only_b)), tuple([sizes[name] for name in order]), turned(order, output))
+
+
+def by_plan(plan, left, right):
+    """The product of two operands that `pair_plan` describes."""
+    left_order, left_shape, right_order, right_shape, shape, order = plan
+    left = reshape(left if left_order is None else _permute(left, left_order), left_shape)
+    right = reshape(right if right_order is None else _permute(right, right_order), right_shape)
+    result = reshape((bmm if len(left_shape) == 3 else mm)(left, right), shape)
+    return result if order is None else _permute(result, order)
+
+
+def parse_equation(equation, shapes):
     """The names of each operand's dims (ellipsis dims as ints), of the output's, and the size of each name."""
     left, arrow, right = equation.partition("->")
     parts = left.split(",")
-    if len(parts) < len(operands):
-        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation" if len(parts) > len(operands) else
+    if len(parts) < len(shapes):
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation" if len(parts) > len(shapes) else
                            "einsum(): more operands were provided than specified in the equation")
-    if len(parts) > len(operands):
+    if len(parts) > len(shapes):
         raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
     terms, sizes, widest = [], {}, 0
-    for at, (part, operand) in enumerate(zip(parts, operands)):
+    for at, (part, shape) in enumerate(zip(parts, shapes)):
         before, dots, after = part.partition("...")
         for letter in before + after:
             if letter not in LETTERS:
                 raise RuntimeError(f"einsum(): invalid subscript given at index {equation.index(letter)} in the equation string, subscripts must be "
                                    "in [a-zA-Z]")
-        covered = operand.ndim - len(before) - len(after)
+        covered = len(shape) - len(before) - len(after)
         if covered < 0 or not dots and covered:
             raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(before + after)}) {'is more than' if covered < 0 else 'does not match'} "
-                               f"the number of dimensions ({operand.ndim}) for operand {at}" + (
+                               f"the number of dimensions ({len(shape)}) for operand {at}" + (
                                    " and no ellipsis was given" if covered > 0 else ""))
         widest = max(widest, covered if dots else 0)
         names = [*before, *range(-covered, 0), *after] if dots else list(before)
         for dim, name in enumerate(names):
-            size = operand.shape[dim]
+            size = shape[dim]
             if sizes.get(name, 1) == 1:
                 sizes[name] = size
             elif size != 1 and sizes[name] != size:

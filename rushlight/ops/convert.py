@@ -6,7 +6,7 @@ from ..core.devices import device as Device
 from ..core.devices import require_cpu
 from ..core.errors import type_name
 from ..core.promotion import checked_number, filling_number
-from ..tensor import PLAIN, InferenceTensor, Tensor, bump, counter_of, meta_of
+from ..tensor import PLAIN, InferenceTensor, Meta, Tensor, bump, counter_of
 from .dispatch import check_overlap, check_written, inplace, write_out
 from .record import composite, primitive
 
@@ -94,18 +94,14 @@ def detach(input):
     >>> torch.ones(2, requires_grad=True).detach().requires_grad
     False
     """
-    if type(input) not in PLAIN and hasattr(type(input), "__detach__"):
-        return type(input).__detach__(input)
-    result = as_view_without_base(input)
-    return result
-
-
-def as_view_without_base(input):
+    kind = type(input)
+    if kind not in PLAIN and hasattr(kind, "__detach__"):
+        return kind.__detach__(input)
     tensor = input.data
-    if type(input) is InferenceTensor:
-        return tensor
-    counter = counter_of(input)
-    meta_of(tensor).counter = counter
+    if kind is not InferenceTensor:
+        tensor._meta = meta = Meta()
+        above = input._meta
+        meta.counter = counter_of(input) if above is None or above.base is not None or above.counter is None else above.counter
     return tensor
 
 
@@ -122,14 +118,13 @@ def cast_back(g, source):
 
 
 @composite("method")
-def to(input, *args, **kwargs):
+def to(input, *args, dtype=None, device=None, other=None, copy=False, non_blocking=False, memory_format=None):
     """With another dtype (or the dtype of another tensor); the device can only be the CPU.
 
     >>> import rushlight as torch
     >>> torch.tensor([1.7]).to(torch.int64)
     tensor([1])
     """
-    dtype, device, copy = kwargs.get("dtype"), kwargs.get("device"), kwargs.get("copy", False)
     for at, arg in enumerate(args):
         if isinstance(arg, dtypes.dtype):
             dtype = arg
@@ -141,13 +136,13 @@ def to(input, *args, **kwargs):
             copy = copy or (at == len(args) - 1 and arg)
         elif arg is not None and not isinstance(arg, bool):
             raise TypeError(f"to() received an invalid combination of arguments - got {type(arg).__name__}")
-    if "other" in kwargs:
-        dtype = kwargs["other"]._dtype
-    require_cpu(device)
-    result = cast(input, input._dtype if dtype is None else dtype, copy)
-    form = kwargs.get("memory_format")
-    if form is not None and form.name != "preserve_format" and not result.is_contiguous(form):
-        return _clone(result, form)
+    if other is not None:
+        dtype = other._dtype
+    if device is not None:
+        require_cpu(device)
+    result = input if (dtype is None or dtype is input._dtype) and not copy else cast(input, input._dtype if dtype is None else dtype, copy)
+    if memory_format is not None and memory_format.name != "preserve_format" and not result.is_contiguous(memory_format):
+        return _clone(result, memory_format)
     return result
 
 

@@ -28,12 +28,13 @@ def made(array, device=None, requires_grad=False, layout=None, pin_memory=False,
 
 def allocate(sizes, numpy_dtype, make=np.empty):
     """An array of these sizes; errors name the size and the memory asked for."""
-    for dim, size in enumerate(sizes):
-        if size < 0:
-            raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {list(sizes)} (size {size} at dim {dim} is negative)")
     try:
         return make(sizes, numpy_dtype)
     except (MemoryError, ValueError, OverflowError) as error:
+        for dim, size in enumerate(sizes):
+            if size < 0:
+                raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {list(sizes)} "
+                                   f"(size {size} at dim {dim} is negative)") from None
         count = 1
         for size in sizes:
             count *= size
@@ -76,6 +77,13 @@ def zeros(*args, size=None, out=None, dtype=None, layout=None, device=None, requ
     return made(allocate(sizes, numpy_dtype_of(dtype), np.zeros), device, requires_grad)
 
 
+def array_of_ones(sizes, numpy_dtype):
+    """np.ones, which is Python and takes 1 us more."""
+    array = np.empty(sizes, numpy_dtype)
+    array.fill(1)
+    return array
+
+
 @composite("torch", raw=np.ones)
 def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
     """A tensor of ones.
@@ -87,7 +95,7 @@ def ones(*args, size=None, out=None, dtype=None, layout=None, device=None, requi
     sizes = sizes_from(args if size is None else (size,))
     if out is not None:
         return out.resize_(sizes).fill_(1)
-    return made(allocate(sizes, numpy_dtype_of(dtype), np.ones), device, requires_grad)
+    return made(allocate(sizes, numpy_dtype_of(dtype), array_of_ones), device, requires_grad)
 
 
 @composite("torch")
@@ -129,11 +137,11 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
 def like(name, fill):
     """zeros_like and its kind: sizes, dtype and dense strides of another tensor."""
     def function(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, pin_memory=False):
-        array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
+        array = np.empty_like(input._array, None if dtype is None else numpy_dtype_of(dtype), "K", False)
         if memory_format is not None:
             array = laid_out(array, memory_format)
         if fill is not None:
-            array[...] = fill
+            array.fill(fill)
         return made(array, device, requires_grad)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""A tensor like `input`, {'uninitialised' if fill is None else f'filled with {fill}'}.
@@ -158,13 +166,44 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requir
     >>> torch.full_like(torch.tensor([1.0, 2.0]), 3)
     tensor([3., 3.])
     """
-    array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
+    array = np.empty_like(input._array, None if dtype is None else numpy_dtype_of(dtype), "K", False)
     array[...] = filling_number(plain_number(fill_value), dtypes.BY_NUMPY[array.dtype], array.size)
     return made(array, device, requires_grad)
 
 
+def array_of_numbers(data, dtype):
+    """The array of a list of floats or of ints, or of lists of one length of them; None for what needs a closer look."""
+    kinds = set(map(type, data))
+    if kinds == LISTS:
+        if len(set(map(len, data))) != 1:
+            return None
+        kinds = {type(item) for row in data for item in row}
+    if kinds == FLOATS:
+        target = modes.Defaults.dtype if dtype is None else dtype
+    elif kinds == INTS:
+        target = dtypes.int64 if dtype is None else dtype
+    else:
+        return None
+    if target is not dtypes.float32 and target is not dtypes.float64 and (target is not dtypes.int64 or kinds == FLOATS):
+        return None
+    try:
+        return np.array(data, target.numpy)
+    except OverflowError:
+        return None  # said elsewhere
+
+
+LISTS, FLOATS, INTS = {list}, {float}, {int}
+
+
 def array_from(data, dtype):
     """An own array holding `data`: numbers, nested lists of numbers and tensors, arrays, buffers, tensors."""
+    kind = type(data)
+    if kind is list:
+        array = array_of_numbers(data, dtype)
+        if array is not None:
+            return array
+    elif kind is float:
+        return np.array(data, modes.Defaults.dtype.numpy) if dtype is None else number_array(data, dtype)
     if isinstance(data, Tensor):
         source = data._array
         return source.astype(source.dtype if dtype is None else numpy_dtype_of(dtype), copy=True)
@@ -318,10 +357,10 @@ def from_numpy(ndarray):
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     dtype = dtypes.from_numpy(ndarray.dtype)
-    if any(step < 0 for step in ndarray.strides):
+    if not ndarray.flags.c_contiguous and any(step < 0 for step in ndarray.strides):
         raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
                          "supported. (You can probably work around this by making a copy of your array  with array.copy().) ")
-    if any(step % ndarray.itemsize for step in ndarray.strides):
+    if not ndarray.flags.c_contiguous and any(step % ndarray.itemsize for step in ndarray.strides):
         raise ValueError("given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the memory.")
     if not ndarray.flags.writeable:
         import warnings

@@ -12,22 +12,43 @@ import numpy as np
 
 from ..autograd.function import rebase_hook
 from ..autograd.node import Packed, alias, rare_of
-from ..core import dtypes, modes
+from ..core import dtypes, modes, quiet
 from ..core.errors import type_name
 from ..core.memory import destination
 from ..core.promotion import can_cast, check_word, result_dtype
 from ..core.size import broadcast_shapes
-from ..tensor import PLAIN, InferenceTensor, OutputEdge, Tensor, as_view, asarray, bump, counter_of, ndarray, new, tick, user_frame, wrap
+from ..tensor import (
+    PLAIN,
+    InferenceTensor,
+    OutputEdge,
+    Parameter,
+    Tensor,
+    as_view,
+    asarray,
+    bump,
+    counter_of,
+    ndarray,
+    new,
+    tick,
+    user_frame,
+    wrap,
+)
 from . import overriding
 from .generate import CANDIDATES, ELEMENTWISE, NAMES, make_classes
-from .graph_node import MOVING, WORTH, recast
+from .graph_node import WORTH, recast
+from .halves import MOVES
 from .rebase import IN_NO_GRAD, SEVERAL, copy_slices, view_node
 
+ORDINARY = (Tensor, Parameter)
 NUMBERS = (int, float, complex, bool, numbers.Number, np.generic)
 
 
 def general(op, values, out=None):
     """Run `op` on bound values (in the order of `op.params`)."""
+    if op.halves is not None and out is None and type(values[0]) in ORDINARY and values[0]._dtype.half and not modes.flags["special"]:
+        result = op.halves(*values)
+        if result is not NotImplemented:
+            return result
     bound = dict(zip(op.params, values))
     override = None
     for name in op.tensors:
@@ -135,8 +156,11 @@ def general_pointwise(op, bound):
     if op.name in CANDIDATES and not named and arrays[0].size >= NAMES["LARGE"]:
         kernel = partial(NAMES["on_all_cores"], op)
     try:
-        with np.errstate(all="ignore"):
+        if quiet.holds():
             result = kernel(*arrays, *extra, **named)
+        else:
+            with np.errstate(all="ignore"):
+                result = kernel(*arrays, *extra, **named)
     except (ValueError, TypeError) as error:
         broadcast_shapes(*(array.shape for array in arrays if array is not None))
         if isinstance(error, TypeError) and dtype.category == dtypes.COMPLEX or "ufunc" in str(error):
@@ -206,7 +230,7 @@ def general_primitive(op, bound):
     if first is None and op.lists:
         first = next((item for item in bound[op.lists[0]] if item is not None), None)
     compute = None if first is None else first._dtype
-    widen = compute is not None and not compute.native and op.name not in MOVING
+    widen = compute is not None and not compute.native and op.name not in MOVES
     if op.check is not None:  # it sees the types as they are, before half types are widened
         op.check(*(raw(bound[name]) for name in op.params))
     results = HALF_PRODUCTS[op.name](op.name, *(raw(bound[name]) for name in op.params)) if widen and op.name in HALF_PRODUCTS else None
@@ -221,9 +245,13 @@ def general_primitive(op, bound):
             elif name in op.lists:
                 value = [None if item is None else widened(item, widen) for item in value]
             arguments[name] = value
-        with np.errstate(all="ignore"):
-            results = op.kernel(*(arguments[name] for name in op.positional),
-                                **{name: arguments[name] for name in op.params if name not in op.positional})
+        positional = [arguments[name] for name in op.positional]
+        named = {name: arguments[name] for name in op.params[len(positional):]}
+        if quiet.holds():
+            results = op.kernel(*positional, **named)
+        else:
+            with np.errstate(all="ignore"):
+                results = op.kernel(*positional, **named)
     if op.outputs == 1 and type(results) is not tuple:
         results = (results,)
     declared = op.dtype if type(op.dtype) is tuple else (op.dtype,) * len(results)

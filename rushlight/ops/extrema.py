@@ -35,24 +35,29 @@ def share_evenly(g, input, out, dims, keepdim, single):
     return g * mask / sum(mask * ones_like(out), dims, True) if dims else g * mask
 
 
-def extremum_all(name, kernel):
+FEW = 1 << 12  # elements of which the place of the largest is found, vector by vector, faster than a reduction starts
+
+
+def extremum_all(name, ufunc, place):
     def _all(input):
-        return kernel(input)
+        if input.size <= FEW and input.flags.c_contiguous and input.size:
+            return input.reshape(-1)[place(input)]  # the first NaN where there is one, as a reduction gives NaN
+        return ufunc.reduce(input, None)
     _all.__name__ = f"_{name}_all"
     return primitive(grad=dict(input=lambda g, input, out: share_evenly(g, input, out, tuple(range(input.ndim)), False, True)), where="",
                      node=f"{name.capitalize()}Backward1", family="reduction")(_all)
 
 
-def extremum_dims(name, kernel):
+def extremum_dims(name, ufunc):
     def _dims(input, dim, keepdim):
-        return kernel(input, axis=dim, keepdims=keepdim)
+        return ufunc.reduce(input, dim, None, None, keepdim)
     _dims.__name__ = f"_a{name}"
     return primitive(grad=dict(input=lambda g, input, out, dim, keepdim: share_evenly(g, input, out, dim, keepdim, False)), where="",
                      node=f"A{name}Backward0", family="reduction")(_dims)
 
 
-_max_all, _min_all = extremum_all("max", np.max), extremum_all("min", np.min)
-_amax, _amin = extremum_dims("max", np.max), extremum_dims("min", np.min)
+_max_all, _min_all = extremum_all("max", np.maximum, np.ndarray.argmax), extremum_all("min", np.minimum, np.ndarray.argmin)
+_amax, _amin = extremum_dims("max", np.maximum), extremum_dims("min", np.minimum)
 
 
 @composite("")

@@ -9,6 +9,7 @@ from ..core.errors import type_name
 from ..core.size import wrap_dim
 from ..tensor import Tensor
 from .aggregation import exact
+from .arguments import remembered
 from .indexing import number_for
 from .record import composite, primitive
 
@@ -48,7 +49,7 @@ def check_index(name, input, dim, index, limit=None):
 def check_range(index, dim, size):
     """Raise for an index outside 0 <= index < size."""
     if index.size:
-        if index.dtype == np.int64 and index.view(np.uint64).max() < size:  # one look: negative numbers become the largest
+        if index.dtype == np.int64 and np.maximum.reduce(index.view(np.uint64), None) < size:  # one look: negative numbers become the largest
             return
         low, high = index.min(), index.max()
         if low < 0 or high >= size:
@@ -59,6 +60,31 @@ def along(dim, index):
     """The tuple that makes NumPy read or write at `index` along `dim`, and the other coordinates from the index's grid."""
     ndim = index.ndim
     return tuple([index if at == dim else np.arange(size).reshape((size,) + (1,) * (ndim - 1 - at)) for at, size in enumerate(index.shape)])
+
+
+@remembered
+def bases(shape, counts, dim):
+    """The flat positions, in an array of a shape, of the first element along `dim` of each line that an index of `counts` elements takes."""
+    steps, result, step = [], np.zeros(counts, np.int64), 1
+    for size in reversed(shape):
+        steps.insert(0, step)
+        step *= size
+    for at, (count, step) in enumerate(zip(counts, steps)):
+        if at != dim:
+            result += (np.arange(count) * step).reshape((count,) + (1,) * (len(counts) - 1 - at))
+    result.setflags(False)
+    return result, steps[dim]
+
+
+def flat_places(shape, index, dim):
+    """Where the elements at `index` along a dim lie in an array of a shape, in C's order."""
+    if index.size > FEW:
+        return np.ravel_multi_index(np.broadcast_arrays(*along(dim, index)), shape)
+    first, step = bases(shape, index.shape, dim)
+    return index + first if step == 1 else index * step + first
+
+
+FEW = 1 << 12  # elements of an index whose places are remembered
 
 
 def taken(array, index, dim):
@@ -73,8 +99,12 @@ def taken(array, index, dim):
             for outer in np.ndindex(index.shape[:-2]):
                 np.take(array[outer], index[outer][0], 1, out=result[outer], mode="clip")  # they are in range; "raise" is slower
             return result
+        if index.size <= FEW:
+            return array.reshape(-1).take(flat_places(array.shape, index, dim % ndim))
         flat = index.reshape(rows, index.shape[-1]) + np.arange(0, rows * width, max(width, 1))[:rows, None]
         return array.reshape(-1).take(flat).reshape(index.shape)  # three times as fast as an index for each dim
+    if index.size <= FEW and array.flags.c_contiguous:
+        return array.reshape(-1).take(flat_places(array.shape, index, dim % ndim))
     return array[along(dim % ndim, index)]
 
 
@@ -127,7 +157,7 @@ def add_along(result, dim, index, source):
         for outer in np.ndindex(index.shape[:-1]):
             np.add.at(result[outer], index[outer], source[outer])
         return
-    flat = np.ravel_multi_index(np.broadcast_arrays(*along(dim, index)), result.shape)
+    flat = flat_places(result.shape, index, dim % result.ndim)
     np.add.at(result.reshape(-1), flat.reshape(-1), np.ascontiguousarray(source).reshape(-1))
 
 
@@ -160,14 +190,16 @@ def crop(g, shape):
 
 
 def prepared(input, dim, index, source):
-    """An own copy of the input, and the checked NumPy index for it, all with at least one dim."""
+    """An own copy of the input, all its elements in a row, and the checked flat index for it, with at least one dim."""
     result = np.array(input, order="C")
     view, index = result.reshape(result.shape or (1,)), index.reshape(index.shape or (1,))
     source = source.reshape(source.shape or (1,)) if source is not None else None
     if not index.size:
         return result, view, None, source
     check_range(index, dim, view.shape[dim])
-    return result, view, along(dim, index), within(source, index) if source is not None else None
+    if source is not None and source.shape != index.shape:
+        source = within(source, index)
+    return result, view.reshape(-1), flat_places(view.shape, index, dim % view.ndim), source
 
 
 @primitive(grad=dict(input=lambda g, dim, index: scatter_value(g, dim, index, 0),
@@ -194,7 +226,7 @@ def scatter_value(input, dim, index, value):
 def _scatter_add(input, dim, index, src):
     result, view, at, src = prepared(input, dim, index, src)
     if at is not None:
-        add_along(view, dim, index.reshape(index.shape or (1,)), src)
+        np.add.at(view, at.reshape(-1), src.reshape(-1))
     return result
 
 
@@ -224,7 +256,8 @@ def scatter(input, dim, index, src=None, *, value=None, reduce=None, out=None):
     elif is_tensor:
         result = scatter_src(input, dim, index, src)
     else:
-        result = scatter_value(input, dim, index, number_for(input, src).item() if input._dtype.native else src)
+        number = number_for(input, src)
+        result = scatter_value(input, dim, index, number.item() if input._dtype.native else src)
     return result if out is None else out.copy_checked(result)
 
 

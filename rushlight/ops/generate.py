@@ -284,16 +284,19 @@ def kernel_lines(op, first, call):
 def view_lines(op, values):
     """One view of the first tensor. Ops that return several views take the general path."""
     source = op.tensors[0]
+    failed = ["except Exception as error:", f"    return recover({op.name}__op, {values}, error)"]
+    return [f"    if {PLAIN.format(source)} and not special and {source}._dtype.fast:", *("        " + line for line in view_body(op, failed))]
+
+
+def view_body(op, failed, half=False):
+    source = op.tensors[0]
     call = ", ".join(f"{source}._array" if p == source else p if p in op.positional else f"{p}={p}" for p in op.params)
-    body = ["try:", f"    r = {op.name}__kernel({call})", "except Exception as error:", f"    return recover({op.name}__op, {values}, error)",
-            "if type(r) is ndarray:"]
     inner = [f"t = as_view(r, {source})"]
     if op.dtype == "kernel":
         inner = [f"t = as_view(r, {source}, BY_NUMPY[r.dtype])"]
     if op.grad:
-        inner += [line.replace(f"x_{source}", f"{source}._array") for line in record_lines(op, ())]
-    body += ["    " + line for line in [*inner, "return t"]]
-    return [f"    if {PLAIN.format(source)} and not special and {source}._dtype.fast:", *("        " + line for line in body)]
+        inner += [line.replace(f"x_{source}", f"{source}._array") for line in record_lines(op, (), half=half)]
+    return ["try:", f"    r = {op.name}__kernel({call})", *failed, "if type(r) is ndarray:", *("    " + line for line in [*inner, "return t"])]
 
 
 def param_array(op, param):
@@ -301,7 +304,7 @@ def param_array(op, param):
     return text if param in op.positional else f"{param}={text}"
 
 
-def finish_lines(op, first, optional):
+def finish_lines(op, first, optional, half=False):
     """Wrap the result `r`, record the node."""
     known = "s is None and " if op.family == "pointwise" else ""  # a kept shape has dims: the result is an array
     lines = [f"if {known}type(r) is not ndarray:", "    r = asarray(r)", "t = new(Tensor)", "t._array = r"]
@@ -317,15 +320,15 @@ def finish_lines(op, first, optional):
         lines.append(f"t._dtype = {op.name}__dtype")
     lines.append("t._grad = t._meta = None" if op.family == "pointwise" else "t._grad = t._meta = t._shape = None")
     if op.grad:
-        lines += record_lines(op, optional)
+        lines += record_lines(op, optional, half=half)
         lines += ["else:", "    t._requires_grad = False", "    t._node = None"]
     else:
         lines += ["t._requires_grad = False", "t._node = None"]
     return [*lines, *(["t._shape = s"] if op.family == "pointwise" else []), "return t"]
 
 
-def record_lines(op, optional, scalar=None):
-    """Make the node: `scalar` names the operand that is a Python number here."""
+def record_lines(op, optional, scalar=None, half=False):
+    """Make the node: `scalar` names the operand that is a Python number here. `half`: the general node, which widens and rounds."""
     with_rule = [t for t in op.tensors if t in op.grad and t != scalar]
     asks = [f"({t} is not None and {t}._requires_grad)" if t in optional else f"{t}._requires_grad" for t in with_rule]
     if not asks:
@@ -336,7 +339,9 @@ def record_lines(op, optional, scalar=None):
         condition = "(" + " or ".join(f"e_{t} is not None" for t in with_rule) + ")"
     else:
         lines, condition = [], asks[0]
-    lines += [f"if {condition} and grad_enabled():", "    n = made()" if has_large(op) else f"    n = {op.name}__node()"]
+    made = f"    n = {op.name}__general()" if half else "    n = made()" if has_large(op) else f"    n = {op.name}__node()"
+    whole = " and t._dtype.category > 1" if op.family == "cast" and op.dtype == "kernel" else ""  # whole numbers have no gradient
+    lines += [f"if {condition} and grad_enabled(){whole}:", made]
     edges = {}
     for t in with_rule:
         fields = []
@@ -355,8 +360,11 @@ def record_lines(op, optional, scalar=None):
         else:
             lines += ["    " + field for field in fields] + [f"    e_{t} = {t}._node or {t}"]
     lines.append("    n.edges = (" + "".join(f"{edges.get(t, 'None')}, " for t in op.tensors) + ")")
+    if half:
+        kept = {t: f"({t}._array.shape, {t}._array.dtype)" + (f" if {edges[t]} is not None else None" if several else "") for t in edges}
+        lines += [f"    n.compute = {op.tensors[0]}._dtype", "    n.metas = [" + ", ".join(kept.get(t, "None") for t in op.tensors) + "]"]
     if has_fix(op):
-        if scalar:
+        if scalar or half:
             lines.append("    n.fix = None")
         else:
             lines += ["    " + line for line in fix_lines(*op.tensors)]
@@ -387,20 +395,21 @@ def binary_lines(op, out):
     lines += ["            " + line for line in body]
     if op.numbers == "none":
         return lines
-    lines += [f"        if {SCALARS} and d.fast_float:"]
+    whole = op.promote in ("same", "bool")  # what is computed with ints gives ints
+    lines += [f"        if {SCALARS} and d.fast_float" + (f" or kind is int and d.whole and -128 <= {b} < 128:" if whole else ":")]
     body = [f"x_{a} = {a}._array", f"s = {a}._shape", "try:", f"    z = d.numbers.get({b})", "    if z is None:", f"        z = number_array(d, {b})",
             *kernel_lines(op, a, f"x_{a}, z{call}"), "except Exception as error:",
             f"    return recover({name}__op, {values}, error)", *finish_scalar(op, a, b)]
     return lines + ["            " + line for line in body]
 
 
-def finish_scalar(op, a, b):
-    lines = finish_lines(op, a, ())
+def finish_scalar(op, a, b, half=False):
+    lines = finish_lines(op, a, (), half)
     if not op.grad:
         return lines
     start = next(i for i, line in enumerate(lines) if line.startswith(("e_", "if ")) and ("_requires_grad" in line or "grad_enabled" in line))
     stop = lines.index("else:", start)
-    return lines[:start] + record_lines(op, (), scalar=b) + lines[stop:]
+    return lines[:start] + record_lines(op, (), scalar=b, half=half) + lines[stop:]
 
 
 def apply_lines(op, delivers):

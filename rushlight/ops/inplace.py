@@ -7,7 +7,7 @@ import types
 
 import numpy as np
 
-from . import dispatch
+from . import dispatch, written
 from .generate import NAMES, PLAIN, SCALARS, define
 
 # Composites that are one op where nothing but their operands is given.
@@ -27,7 +27,7 @@ def form(record, name):
     """`name`, the in-place form of an elementwise op; None for what is none. It is compiled on its first call, by exchange of its code."""
     op = single(record)
     if op is None:
-        return None
+        return written.form(record, name)
     function = types.FunctionType(first_call.__code__, NAMES, name)
     function.__kwdefaults__ = {"_record": record, "_op": op, "_self": (function,)}
     function.__doc__ = f"In-place version of `{record.name}`; returns the tensor itself."
@@ -41,6 +41,8 @@ def first_call(*args, _record=None, _op=None, _self=None, **named):
 
 def materialise_form(function, record, op):
     name = record.name + "_"  # also of an operator: profiles show it
+    if record.name in written.SCALED:
+        NAMES[f"{record.name}__scaled"] = written.scaled(record)
     NAMES[f"{record.name}__plain"], NAMES[f"{op.name}__kernel"], NAMES[f"{op.name}__ufunc"] = record.function, op.kernel, op.ufunc
     real = define(name, source(record, op, name))[name]
     function.__defaults__, function.__kwdefaults__ = real.__defaults__, real.__kwdefaults__
@@ -54,9 +56,13 @@ NAMES["materialise_form"] = materialise_form
 def source(record, op, name):
     """The text of an in-place form."""
     binary = len(op.tensors) == 2
+    whole = op.name in ("_add", "_sub", "mul")  # of whole numbers, and of half types: one rounding of the exact result
+    fast, scalars = ("self._dtype.fast_float", SCALARS) if not whole else (
+        "(self._dtype.fast_float or self._dtype.whole or self._dtype.half and self._array.size < HALF_LARGE)",
+        f"({SCALARS} and d.fast_float or kind is int and d.whole and -128 <= other < 128)")
     arguments = "self, other=ABSENT, *rest, **named" if binary else "self, *rest, **named"
     lines = [f"def {name}({arguments}):",
-             f"    if not rest and not named and not special and {PLAIN.format('self')} and self._node is None and self._dtype.fast_float:",
+             f"    if not rest and not named and not special and {PLAIN.format('self')} and self._node is None and {fast}:",
              "        x, d, m, base = self._array, self._dtype, self._meta, None",
              "        if m is not None:",
              "            base = m.base",
@@ -69,7 +75,7 @@ def source(record, op, name):
                  "    z = other._array",
                  "    if base is not None or other._meta is not None:",
                  "        check_overlap(x, z)",
-                 f"elif {SCALARS}:",
+                 f"elif {scalars}:",
                  "    z = d.numbers.get(other)",
                  "    if z is None:",
                  "        z = number_array(d, other)",
@@ -86,5 +92,7 @@ def source(record, op, name):
     body += ["except Exception:", f"    return inplace({record.name}__plain, self, {given}, named)", "bump(self)", "return self"]
     lines += ["            " + line for line in body]
     rest = "(other, *rest) if other is not ABSENT else rest" if binary else "rest"
+    if record.name in written.SCALED:
+        lines += ["    if named and other is not ABSENT:", f"        return {record.name}__scaled(self, other, rest, named)"]
     lines.append(f"    return inplace({record.name}__plain, self, {rest}, named)")
     return "\n".join(lines) + "\n"

@@ -4,6 +4,7 @@ import itertools
 import numpy as np
 
 from ..core import memory, modes
+from ..core.dtypes import FLOAT
 from ..core.errors import type_name
 from ..core.promotion import can_cast, promote_types
 from ..core.size import broadcast_shapes as shapes_of
@@ -30,21 +31,30 @@ def cat_backward(g, shapes, dim):
     return results
 
 
-def join(function, tensors, dim):
-    """Run `_cat` or `_stack`: straight where all tensors are plain and of one fast dtype, else by the general path."""
-    dtype = tensors[0]._dtype
-    if flags["special"] or not dtype.fast:
-        return function(tensors, dim)
-    arrays, recording = [], False
+def join(op, tensors, dim, more):
+    """`_cat` or `_stack` (whose result has one dim `more`) of plain tensors of one dtype, if NumPy joins them; else None, for the checks."""
+    kind = type(tensors)
+    if flags["special"] or kind is not list and kind is not tuple or not tensors or type(dim) is not int:
+        return None
+    arrays, recording, dtype = [], False, None
     for tensor in tensors:
         kind = type(tensor)
-        if kind is not Tensor and kind is not Parameter:
-            return function(tensors, dim)
+        if kind is not Tensor and kind is not Parameter or tensor._dtype is not dtype and dtype is not None:
+            return None
+        dtype = tensor._dtype
         arrays.append(tensor._array)
         recording = recording or tensor._requires_grad
-    op = function.op_record
+    ndim = arrays[0].ndim + more
+    if dtype.category > FLOAT or not -ndim <= dim < ndim:
+        return None
+    if dim < 0:
+        dim += ndim
+    try:
+        array = op.kernel(arrays, dim)
+    except ValueError:
+        return None
     result = new(Tensor)
-    result._array, result._dtype, result._grad, result._meta, result._shape = op.kernel(arrays, dim), dtype, None, None, None
+    result._array, result._dtype, result._grad, result._meta, result._shape = array, dtype, None, None, None
     if recording and grad_enabled():
         make_classes(op)
         node = op.classes[1]()
@@ -107,6 +117,8 @@ def cat(tensors, dim=0, *, out=None):
     >>> torch.cat((torch.tensor([1, 2]), torch.tensor([3])))
     tensor([1, 2, 3])
     """
+    if out is None and (result := join(_cat.op_record, tensors, dim, 0)) is not None:
+        return result
     tensors = joined_dtype(list_of_tensors("cat", tensors)) if not isinstance(tensors, (list, tuple)) or tensors else no_tensors()
     first = None
     for at, tensor in enumerate(tensors):
@@ -133,7 +145,7 @@ def cat(tensors, dim=0, *, out=None):
                 if d != dim and size != first[d] and shape != (0,):
                     raise RuntimeError(f"Sizes of tensors must match except in dimension {dim}. Expected size {first[d]} but got size {size} for "
                                        f"tensor number {at} in the list.")
-    result = cat_some(tensors, dim, len(first)) if mixed else join(_cat, tensors, dim)
+    result = cat_some(tensors, dim, len(first)) if mixed else _cat(tensors, dim)
     if out is None:
         return result
     if not can_cast(result._dtype, out._dtype):
@@ -183,6 +195,8 @@ def stack(tensors, dim=0, *, out=None):
     tensor([[1, 3],
             [2, 4]])
     """
+    if out is None and (result := join(_stack.op_record, tensors, dim, 1)) is not None:
+        return result
     tensors = list_of_tensors("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -192,7 +206,7 @@ def stack(tensors, dim=0, *, out=None):
     for at, tensor in enumerate(tensors):
         if tensor._array.shape != shape:
             raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(tensor.shape)} at entry {at}")
-    result = join(_stack, tensors, dim)
+    result = _stack(tensors, dim)
     return result if out is None else out.copy_checked(result)
 
 

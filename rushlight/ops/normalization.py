@@ -6,11 +6,13 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.errors import type_name
+from ..core.modes import flags
 from ..core.size import product
-from ..tensor import Tensor, bump
+from ..tensor import Tensor, bump, wrap
 from .arguments import need_tensors
 from .attach import publish
 from .creation import zeros
+from .few import when_busy
 from .joining import cat
 from .linear import ONES
 from .record import composite, primitive
@@ -68,6 +70,9 @@ def layer_norm_kernel(input, weight, bias, count, eps):
     return result.reshape(input.shape)
 
 
+layer_norms = when_busy("_layer_norm", layer_norm_kernel, 3)
+
+
 def layer_norm_gradients(g, input, weight, count, eps):
     """The gradients of input and weight."""
     shape = input.shape[input.ndim - count:]
@@ -123,7 +128,7 @@ def layer_norm_weight(g, input, weight, count, eps):
                      weight=lambda g, input, weight, count, eps: layer_norm_weight(g, input, weight, count, eps),
                      bias=lambda g, bias_shape: sum_to_size(g, bias_shape)))
 def _layer_norm(input, weight=None, bias=None, count=1, eps=1e-5):
-    return layer_norm_kernel(input, weight, bias, count, eps)
+    return (layer_norm_kernel if weight is None or bias is None else layer_norms)(input, weight, bias, count, eps)
 
 
 def check_shape(name, normalized_shape, input, star, **parameters):
@@ -195,7 +200,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 
 
 def per_channel(values, ndim):
-    return values.reshape(tuple(-1 if at == 1 else 1 for at in range(ndim)))
+    return values.reshape((-1, *(1,) * (ndim - 2))) if ndim > 1 else values
 
 
 def grouped(array):
@@ -222,6 +227,10 @@ def raw_channel_sum(g):
 @primitive(where="", family="reduction", outputs=2)
 def _batch_statistics(input):
     """Mean and biased variance of each channel."""
+    return statistics_kernel(input)
+
+
+def statistics_kernel(input):
     parts = grouped(input)
     count = input.dtype.type(parts.shape[0] * parts.shape[2])
     average = channel_sums(parts) / count
@@ -322,9 +331,9 @@ def _fixed_norm(input, weight=None, bias=None, average=None, variance=None, eps=
 
 
 def check_batch_norm(input, **vectors):
-    channels = input.shape[1] if input.ndim > 1 else 0
+    channels, quick = input.shape[1] if input.ndim > 1 else 0, input._dtype.fast_float
     for name, value in vectors.items():
-        if value is not None:
+        if value is not None and not (quick and value._dtype is input._dtype and value._array.shape == (channels,)):
             if value.numel() != channels:
                 raise RuntimeError(f"{name} should contain {channels} elements not {value.numel()}")
             if value._dtype is not input._dtype and (value._dtype is not dtypes.float32 or input._dtype.native):
@@ -347,6 +356,17 @@ def update_running(running, value, momentum):
 
 
 def trained_norm(input, running_mean, running_var, weight, bias, momentum, eps):
+    if type(input) is Tensor and input._dtype.fast_float and not flags["special"]:
+        average, variance = statistics_kernel(input._array)
+        if type(running_mean) is Tensor and type(running_var) is Tensor and running_mean._dtype is running_var._dtype is input._dtype:
+            count = input._array.size // variance.size
+            unbiased = variance * variance.dtype.type(count / (count - 1)) if count > 1 else variance / 0
+            for running, value in ((running_mean, average), (running_var, unbiased)):
+                array = running._array
+                array *= array.dtype.type(1 - momentum)
+                array += value * array.dtype.type(momentum)
+                bump(running)
+            return _batch_norm(input, weight, bias, wrap(average), wrap(variance), eps)
     source = input.detach() if input.requires_grad else input
     average, variance = _batch_statistics(source if input._dtype.native else source.float())
     if running_mean is not None:

@@ -1,7 +1,7 @@
 """Questions about single numbers and pairs: NaN and infinities, closeness, signs, integers' divisors, float parts."""
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, modes
 from ..core.errors import type_name
 from ..tensor import Tensor, wrap
 from .aggregation import finish
@@ -100,6 +100,9 @@ def equal(input, other):
     >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
     True
     """
+    if type(input) is Tensor and type(other) is Tensor and input._dtype is other._dtype and not modes.flags["special"]:
+        one, two = input._array, other._array
+        return one.shape == two.shape and bool(np.logical_and.reduce(one == two, None))
     need_tensor("equal", other)
     return input._array.shape == other._array.shape and bool((input.detach() == other.detach()).all().item())
 
@@ -143,6 +146,8 @@ def is_floating_point(input):
 @primitive(grad=dict(input=lambda g, input: g * isfinite(input)), where="", node="NanToNumBackward0", family="pointwise_scalar")
 def _nan_to_num(input, nan, posinf, neginf):
     if input.dtype.kind not in "fc":
+        return input.copy()
+    if input.dtype.kind == "f" and np.logical_and.reduce(np.isfinite(input), None):
         return input.copy()
     return np.nan_to_num(input, nan=nan, posinf=posinf, neginf=neginf)
 

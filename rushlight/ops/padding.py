@@ -3,7 +3,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.promotion import checked_number
-from .arguments import need_tensors
+from .arguments import need_tensors, remembered
 from .record import composite, primitive
 
 COMBINATIONS = ("Supported combinations for non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
@@ -30,17 +30,26 @@ def opposite_pad(pad):
     return tuple(-size for size in pad)
 
 
+@remembered
+def padded(shape, pad):
+    """The padded shape, and where the kept part lies before and after."""
+    pairs = pairs_of(pad, len(shape))
+    return tuple([size + low + high for size, (low, high) in zip(shape, pairs)]), *places(shape, pairs)
+
+
 @primitive(where="", family="opaque", node="ConstantPadNdBackward0", grad=dict(input=lambda g, pad: constant_pad(g, opposite_pad(pad), 0)))
 def constant_pad(input, pad, value):
-    pairs = pairs_of(pad, input.ndim)
-    shape = [size + low + high for size, (low, high) in zip(input.shape, pairs)]
-    fill = np.asarray(value).astype(input.dtype)
-    result = np.zeros(shape, input.dtype) if not fill else np.full(shape, fill, input.dtype)
-    source, target = places(input.shape, pairs)
+    shape, source, target = padded(input.shape, pad)
+    if type(value) in (int, float) and not value:
+        result = np.zeros(shape, input.dtype)
+    else:
+        result = np.empty(shape, input.dtype)
+        result.fill(np.asarray(value).astype(input.dtype))
     result[target] = input[source]
     return result
 
 
+@remembered
 def sources(size, low, high, mode):
     """For each output along a dim, the input that it repeats."""
     if mode == "circular":
@@ -106,14 +115,14 @@ def repeat_adjoint(grad, shape, pad, mode):
         if not (low or high):
             continue
         from_input = sources(shape[axis], low, high, mode)
-        moved = np.moveaxis(grad, axis, 0)
+        moved = grad.swapaxes(0, axis)
         total = np.zeros((shape[axis], *moved.shape[1:]), grad.dtype)
         first, count = max(low, 0), len(from_input) - max(low, 0) - max(high, 0)
         start = max(-low, 0)
         total[start:start + count] += moved[first:first + count]
         for at in (*range(first), *range(first + count, len(from_input))):
             total[from_input[at]] += moved[at]
-        grad = np.moveaxis(total, 0, axis)
+        grad = total.swapaxes(0, axis)
     return np.ascontiguousarray(grad)
 
 
@@ -143,37 +152,44 @@ def constant_pad_nd(input, pad, value=0):
     >>> torch.constant_pad_nd(torch.ones(1), (1, 1), 0)
     tensor([0., 1., 0.])
     """
+    pad = checked_constant(tuple(input.shape), tuple(pad))
+    if type(value) in (int, float):
+        checked_number(value, input.dtype)
+    return constant_pad(input, pad, value)
+
+
+@remembered
+def checked_constant(shape, pad):
+    """The padding as ints."""
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
-    if len(pad) > 2 * input.ndim:
+    if len(pad) > 2 * len(shape):
         raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding length "
-                           f"{len(pad)} and input of dimension {input.ndim}")
+                           f"{len(pad)} and input of dimension {len(shape)}")
     for at, size in enumerate(pad):
         if not hasattr(size, "__index__"):
             raise TypeError(f"pad(): argument 'pad' failed to unpack the object at pos {at + 1} with error \"type must be tuple of ints,but got "
                             f"{type(size).__name__}\"")
-    for dim, (size, (low, high)) in enumerate(zip(input.shape, pairs_of(pad, input.ndim))):
+    for dim, (size, (low, high)) in enumerate(zip(shape, pairs_of(pad, len(shape)))):
         if size + low + high < 0:
             if low < 0 and high < 0:
                 raise RuntimeError("narrow(): length must be non-negative.")
             raise RuntimeError(f"The input size {size}, plus negative padding {low} and {high} resulted in a negative output size, which is "
                                f"invalid. Check dimension {dim} of your input.")
-    if type(value) in (int, float):
-        checked_number(value, input.dtype)
-    return constant_pad(input, tuple(int(size) for size in pad), value)
+    return tuple(int(size) for size in pad)
 
 
-def check_repeating(input, pad, mode):
-    n = len(pad) // 2
-    if len(pad) > 2 * input.ndim:
+@remembered
+def check_repeating(shape, pad, mode):
+    ndim, n, shape = len(shape), len(pad) // 2, list(shape)
+    if len(pad) > 2 * ndim:
         raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got padding length "
-                           f"{len(pad)} and input of dimension {input.ndim}")
-    if len(pad) % 2 or input.ndim not in (n + 1, n + 2) or not 1 <= n <= 3:
-        raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n{COMBINATIONS}")
-    shape = list(input.shape)
-    for dim, (size, (low, high)) in enumerate(zip(shape, pairs_of(pad, input.ndim))):
+                           f"{len(pad)} and input of dimension {ndim}")
+    if len(pad) % 2 or ndim not in (n + 1, n + 2) or not 1 <= n <= 3:
+        raise NotImplementedError(f"Padding size {len(pad)} is not supported for {ndim}D input tensor.\n{COMBINATIONS}")
+    for dim, (size, (low, high)) in enumerate(zip(shape, pairs_of(pad, ndim))):
         if mode == "reflect" and (low >= size or high >= size) and (low or high):
-            number = 4 + 2 * (input.ndim - 1 - dim)
+            number = 4 + 2 * (ndim - 1 - dim)
             raise RuntimeError(f"Argument #{number}: Padding size should be less than the corresponding input dimension, but got: padding "
                                f"({low}, {high}) at dimension {dim} of input {shape}")
         if mode == "circular":
@@ -183,11 +199,11 @@ def check_repeating(input, pad, mode):
                 raise RuntimeError("Negative padding value is resulting in an empty dimension")
         if mode == "circular":
             continue
-        if dim >= input.ndim - n and size + low + high < 1 or dim >= input.ndim - n - 1 and not size:
+        if dim >= ndim - n and size + low + high < 1 or dim >= ndim - n - 1 and not size:
             if not size:
                 raise RuntimeError(f"Expected {n + 1}D or {n + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
                                    f"for input, but got: {shape}")
-            names = "DHW"[dim - input.ndim:][:1]
+            names = "DHW"[dim - ndim:][:1]
             raise RuntimeError(f"input ({names}: {size}) is too small. Calculated output {names}: {size + low + high}")
     return n
 
@@ -207,7 +223,7 @@ def pad(input, pad, mode="constant", value=None):
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    n = check_repeating(input, pad, mode)
+    n = check_repeating(tuple(input.shape), tuple(pad), mode)
     if input._dtype is dtypes.bool and mode != "circular":
         raise NotImplementedError(f"\"{mode}_pad\" not implemented for 'Bool'")
     return BY_MODE[mode, n](input, tuple(int(size) for size in pad), mode)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.size import product
-from .arguments import need_tensors, whole_numbers
+from .arguments import need_tensors, remembered, whole_numbers
 from .convolution import tap_slices, taps
 from .record import composite, primitive
 
@@ -20,17 +20,40 @@ def lowest(dtype):
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
+@remembered
+def frame(shape, size, kernel, stride, padding, dilation):
+    """The shape of an array with room around its last dims for all windows of `size` outputs, and where the array lies in it; () if it needs none."""
+    n = len(kernel)
+    ends = [(o - 1) * s + d * (k - 1) + 1 - p - m for o, k, s, p, d, m in zip(size, kernel, stride, padding, dilation, shape[-n:])]
+    if not any(padding) and all(end <= 0 for end in ends):
+        return ()
+    return ((*shape[:-n], *(m + p + max(end, 0) for m, p, end in zip(shape[-n:], padding, ends))),
+            (..., *(slice(p, p + m) for p, m in zip(padding, shape[-n:]))))
+
+
 def surrounded(array, size, kernel, stride, padding, dilation, fill):
     """The array with `fill` around its last dims, wide enough for all windows of `size` outputs."""
-    n = len(kernel)
-    ends = [(o - 1) * s + d * (k - 1) + 1 - p - m for o, k, s, p, d, m in zip(size, kernel, stride, padding, dilation, array.shape[-n:])]
-    if not any(padding) and all(end <= 0 for end in ends):
+    found = frame(array.shape, size, kernel, stride, padding, dilation)
+    if not found:
         return array
-    lead = array.shape[:-n]
-    shape = (*lead, *(m + p + max(end, 0) for m, p, end in zip(array.shape[-n:], padding, ends)))
-    result = np.full(shape, fill, array.dtype)
-    result[(..., *(slice(p, p + m) for p, m in zip(padding, array.shape[-n:])))] = array
+    result = np.empty(found[0], array.dtype)
+    result.fill(fill)
+    result[found[1]] = array
     return result
+
+
+@remembered
+def lines(kernel, size, stride, dilation):
+    """For each dim of the window, the last first, its slices of an array whose later dims are done."""
+    after = [(slice(None),) * at for at in range(len(kernel))]
+    return tuple([tuple([(..., slice(t * d, t * d + (n - 1) * s + 1, s), *rest) for t in range(k)])
+                  for k, n, s, d, rest in zip(kernel[::-1], size[::-1], stride[::-1], dilation[::-1], after)])
+
+
+@remembered
+def windows(kernel, size, stride, dilation):
+    """For each position in the window, where it meets the input for all outputs."""
+    return tuple([(..., *tap_slices(tap, size, stride, dilation)) for tap in taps(kernel)])
 
 
 def pooled_size(size, kernel, stride, padding, dilation, ceil_mode):
@@ -46,20 +69,19 @@ def pooled_size(size, kernel, stride, padding, dilation, ceil_mode):
 
 
 def max_kernel(input, size, kernel, stride, padding, dilation):
-    source = surrounded(input, size, kernel, stride, padding, dilation, lowest(input.dtype))
-    result = None
-    for tap in taps(kernel):
-        part = source[(..., *tap_slices(tap, size, stride, dilation))]
-        result = part.copy() if result is None else np.maximum(result, part, out=result)
-    return result
+    result = surrounded(input, size, kernel, stride, padding, dilation, lowest(input.dtype))
+    for places in lines(kernel, size, stride, dilation):  # the last dim first: k + k passes, not k * k
+        whole, result = result, result[places[0]]
+        for at, place in enumerate(places[1:]):
+            result = np.maximum(result, whole[place], out=result if at else None)
+    return result.copy() if result.base is not None or result is input else result
 
 
 def raw_max_backward(g, input, out, size, kernel, stride, padding, dilation):
     source = surrounded(input, size, kernel, stride, padding, dilation, lowest(input.dtype))
     total, free = np.zeros(source.shape, g.dtype), np.ones(out.shape, np.bool_)
     overlapping = any(s < d * (k - 1) + 1 for k, s, d in zip(kernel, stride, dilation))
-    for tap in taps(kernel):
-        place = (..., *tap_slices(tap, size, stride, dilation))
+    for place in windows(kernel, size, stride, dilation):
         won = np.equal(source[place], out)
         won &= free
         free ^= won
@@ -179,7 +201,7 @@ def window_arguments(name, n, kernel_size, stride, padding, dilation=1):
     return kernel, steps, sizes_of(padding, name, "padding", n), sizes_of(dilation, name, "dilation", n)
 
 
-def check_pool(name, n, input, kernel, stride, padding, dilation, size):
+def check_pool(name, n, shape, kernel, stride, padding, dilation, size):
     """PyTorch's complaints about a pool of two or three dims."""
     if any(step == 0 for step in stride):
         raise RuntimeError("stride should not be zero")
@@ -192,30 +214,38 @@ def check_pool(name, n, input, kernel, stride, padding, dilation, size):
     for p, k, d in zip(padding, kernel, dilation):
         if p > ((k - 1) * d + 1) // 2:
             raise RuntimeError(f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}")
-    if input.ndim in (n + 1, n + 2) and 0 in input.shape[-n - 1:]:
+    if len(shape) in (n + 1, n + 2) and 0 in shape[-n - 1:]:
         if n == 2:
-            raise RuntimeError(f"Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(input.shape)}")
+            raise RuntimeError(f"Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{list(shape)}")
         raise RuntimeError(f"{name}: Expected input's non-batch dimensions to have positive length, but input has a shape of "
-                           f"{list(input.shape)} and non-batch dimension {list(input.shape[-n - 1:]).index(0)} has length zero!")
-    if input.ndim not in (n + 1, n + 2):
+                           f"{list(shape)} and non-batch dimension {list(shape[-n - 1:]).index(0)} has length zero!")
+    if len(shape) not in (n + 1, n + 2):
         raise RuntimeError(f"non-empty {n + 1}D or {n + 2}D (batch mode) tensor expected for input")
     if any(step < 0 for step in stride):
         raise RuntimeError(f"stride should be greater than zero, but got {list(stride)}")
     if any(o < 1 for o in size):
-        planes = input.shape[-n - 1]
-        raise RuntimeError(f"Given input size: ({'x'.join(map(str, input.shape[-n - 1:]))}). Calculated output size: "
+        planes = shape[-n - 1]
+        raise RuntimeError(f"Given input size: ({'x'.join(map(str, shape[-n - 1:]))}). Calculated output size: "
                            f"({'x'.join(map(str, (planes, *size)))}). Output size is too small")
+
+
+@remembered
+def max_windows(name, n, shape, kernel_size, stride, padding, dilation, ceil_mode):
+    """The arguments of a maximum, one int for each dim, checked: the outputs' size, kernel, stride, padding, dilation."""
+    kernel, steps, pads, spread = window_arguments(name, n, kernel_size, stride, padding, dilation)
+    if not all(step > 0 for step in (*steps, *spread)):
+        check_pool(name, n, shape, kernel, steps, pads, spread, ())
+    size = pooled_size(shape[-n:], kernel, steps, pads, spread, ceil_mode) if len(shape) > n else ()
+    check_pool(name, n, shape, kernel, steps, pads, spread, size)
+    return size, kernel, steps, pads, spread
 
 
 def max_pool(name, n, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     need_tensors(name, input=input)
-    kernel, steps, pads, spread = window_arguments(name, n, kernel_size, stride, padding, dilation)
     if input._dtype is dtypes.bool or input._dtype.is_complex:
+        window_arguments(name, n, kernel_size, stride, padding, dilation)
         raise NotImplementedError(f"\"{name}\" not implemented for '{input._dtype.tensor_name.removesuffix('Tensor')}'")
-    if not all(step > 0 for step in (*steps, *spread)):
-        check_pool(name, n, input, kernel, steps, pads, spread, ())
-    size = pooled_size(input.shape[-n:], kernel, steps, pads, spread, ceil_mode) if input.ndim > n else ()
-    check_pool(name, n, input, kernel, steps, pads, spread, size)
+    size, kernel, steps, pads, spread = max_windows(name, n, tuple(input.shape), kernel_size, stride, padding, dilation, ceil_mode)
     plain, gather = (_max_pool2d, _max_gather2d) if n == 2 else (_max_pool3d, _max_gather3d)
     if not return_indices:
         return plain(input, size, kernel, steps, pads, spread)
@@ -276,12 +306,11 @@ def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode
 # Means.
 
 
-def divisors(spatial, size, kernel, stride, padding, count_include_pad, override, dtype):
-    """What the sum of each window is divided by: a number, or an array over the outputs."""
-    if override is not None:
-        return dtype.type(override)
+@remembered
+def divisor_counts(spatial, size, kernel, stride, padding, count_include_pad):
+    """How many elements each window counts, where they differ; a number where they are all the same."""
     if not any(padding) and all((o - 1) * s + k <= n for o, s, k, n in zip(size, stride, kernel, spatial)):
-        return dtype.type(product(kernel))
+        return product(kernel)
     result = 1
     for at, (n, o, k, s, p) in enumerate(zip(spatial, size, kernel, stride, padding)):
         start = np.arange(o) * s - p
@@ -289,15 +318,23 @@ def divisors(spatial, size, kernel, stride, padding, count_include_pad, override
         if not count_include_pad:
             start, end = np.maximum(start, 0), np.minimum(end, n)
         result = result * (end - start).reshape((-1,) + (1,) * (len(size) - 1 - at))
-    return result.astype(dtype)
+    return result
+
+
+def divisors(spatial, size, kernel, stride, padding, count_include_pad, override, dtype):
+    """What the sum of each window is divided by: a number, or an array over the outputs."""
+    if override is not None:
+        return dtype.type(override)
+    counts = divisor_counts(spatial, size, kernel, stride, padding, count_include_pad)
+    return dtype.type(counts) if isinstance(counts, int) else counts.astype(dtype)
 
 
 def mean_kernel(input, size, kernel, stride, padding, count_include_pad, override):
     ones = (1,) * len(kernel)
     source = surrounded(input, size, kernel, stride, padding, ones, 0)
     result = None
-    for tap in taps(kernel):
-        part = source[(..., *tap_slices(tap, size, stride, ones))]
+    for place in windows(kernel, size, stride, ones):
+        part = source[place]
         result = part.copy() if result is None else np.add(result, part, out=result)
     divisor = divisors(input.shape[-len(kernel):], size, kernel, stride, padding, count_include_pad, override, input.dtype)
     if input.dtype.kind != "f":
@@ -311,8 +348,8 @@ def mean_adjoint(grad, shape, size, kernel, stride, padding, count_include_pad, 
     part = grad / divisors(shape[-n:], size, kernel, stride, padding, count_include_pad, override, grad.dtype)
     total = np.zeros((*shape[:-n], *(max(p + m, (o - 1) * s + k) for p, m, o, s, k in zip(padding, shape[-n:], size, stride, kernel))),
                      grad.dtype)
-    for tap in taps(kernel):
-        total[(..., *tap_slices(tap, size, stride, ones))] += part
+    for place in windows(kernel, size, stride, ones):
+        total[place] += part
     return total[(..., *(slice(p, p + m) for p, m in zip(padding, shape[-n:])))]
 
 
@@ -336,17 +373,24 @@ _avg_pool2d = mean_op("_avg_pool2d", "AvgPool2DBackward0")
 _avg_pool3d = mean_op("_avg_pool3d", "AvgPool3DBackward0")
 
 
-def avg_pool(name, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    need_tensors(name, input=input)
+@remembered
+def mean_windows(name, n, shape, kernel_size, stride, padding, ceil_mode, divisor_override):
+    """The arguments of a mean, one int for each dim, checked: the outputs' size, kernel, stride, padding."""
     kernel, steps, pads, ones = window_arguments(name, n, kernel_size, stride, padding)
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     if any(step <= 0 for step in steps):
-        check_pool(name, n, input, kernel, steps, pads, ones, ())
-    if n == 2 and input.ndim <= n:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-input.ndim}, {input.ndim - 1}], but got {-n - 1})")
-    size = pooled_size(input.shape[-n:], kernel, steps, pads, ones, ceil_mode)
-    check_pool(name, n, input, kernel, steps, pads, ones, size)
+        check_pool(name, n, shape, kernel, steps, pads, ones, ())
+    if n == 2 and len(shape) <= n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-len(shape)}, {len(shape) - 1}], but got {-n - 1})")
+    size = pooled_size(shape[-n:], kernel, steps, pads, ones, ceil_mode)
+    check_pool(name, n, shape, kernel, steps, pads, ones, size)
+    return size, kernel, steps, pads
+
+
+def avg_pool(name, n, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    need_tensors(name, input=input)
+    size, kernel, steps, pads = mean_windows(name, n, tuple(input.shape), kernel_size, stride, padding, ceil_mode, divisor_override)
     return (_avg_pool2d if n == 2 else _avg_pool3d)(input, size, kernel, steps, pads, count_include_pad, divisor_override)
 
 

@@ -13,6 +13,7 @@ from ..tensor import Tensor, bump, wrap
 from .creation import allocate, made, numpy_dtype_of
 from .dispatch import check_inplace, check_written, scalar_name
 from .record import composite, primitive
+from .written import own
 
 WIDE_UNSIGNED = frozenset([dtypes.uint16, dtypes.uint32, dtypes.uint64])
 # Up to which n `randperm` gives numbers of a dtype, and how PyTorch writes it.
@@ -110,7 +111,7 @@ def set_rng_state(new_state):
     default_generator.set_state(new_state)
 
 
-def drawn(fill, sizes, dtype, generator, out, rest, refuse):
+def drawn(fill, sizes, dtype, generator, out, device, requires_grad, refuse):
     """A new tensor (or `out`) filled by `fill(array, generator)`."""
     if out is not None:
         out.resize_(sizes)
@@ -119,12 +120,14 @@ def drawn(fill, sizes, dtype, generator, out, rest, refuse):
         fill(out._array, generator)
         bump(out)
         return out
-    kind = numpy_dtype_of(dtype)
-    if dtype is not None:
+    if dtype is None:
+        kind = modes.Defaults.dtype.numpy
+    else:
+        kind = numpy_dtype_of(dtype)
         check_float(dtype, refuse)
     array = allocate(sizes, kind)
     fill(array, generator)
-    return made(array, rest.pop("device", None), **rest)
+    return made(array, device, requires_grad)
 
 
 def check_float(dtype, kernel):
@@ -145,13 +148,8 @@ def standard_normal(array, generator):
 
 
 def factory(name, fill, refuse, text):
-    def function(*size, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
-        return drawn(fill, sizes_from(size), dtype, generator, out, dict(device=device, requires_grad=requires_grad), refuse)
-
-    def public(*args, **kwargs):
-        if "size" in kwargs:
-            args = (kwargs.pop("size"),)
-        return function(*args, **kwargs)
+    def public(*args, size=None, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
+        return drawn(fill, sizes_from(args if size is None else (size,)), dtype, generator, out, device, requires_grad, refuse)
     public.__name__ = public.__qualname__ = name
     public.__doc__ = f"""{text}
 
@@ -169,7 +167,7 @@ randn = factory("randn", standard_normal, "normal_kernel_cpu", "Standard normal 
 def like_factory(name, fill, refuse, text):
     def function(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, pin_memory=False, generator=None):
         check_float(dtype or input._dtype, refuse)
-        array = np.empty_like(input._array, dtype=input._dtype.numpy if dtype is None else numpy_dtype_of(dtype), subok=False)
+        array = np.empty_like(input._array, None if dtype is None else numpy_dtype_of(dtype), "K", False)
         fill(array, generator)
         return made(array, device, requires_grad)
     function.__name__ = function.__qualname__ = name
@@ -211,7 +209,7 @@ def randint(*args, low=None, high=None, size=None, generator=None, out=None, dty
     def fill(array, generator):
         sampling.randint_(array, low, high, generator)
     return drawn(fill, sizes_from((size,)), dtypes.int64 if dtype is None and out is None else dtype, generator, out,
-                 dict(device=device, requires_grad=requires_grad), None)
+                 device, requires_grad, None)
 
 
 @composite("torch")
@@ -302,6 +300,11 @@ def filler(name, fill, refuse, names, text, call, accept=real_number):
             raise TypeError(f"{name}() takes from 0 to {len(names)} positional arguments but {len(args)} were given")
         args = [accept(name, names[at], f" (position {at + 1})", value) for at, value in enumerate(args)]
         kwargs = {key: accept(name, key, "", value) if key in names else value for key, value in kwargs.items()}
+        array = own(input)
+        if array is not None:
+            fill(array, *args, generator=generator, **kwargs)
+            bump(input)
+            return input
         refuse(input._dtype)
         if check_inplace(input):
             array = np.empty_like(input._array)
@@ -383,7 +386,7 @@ def normal(mean=0.0, std=1.0, size=None, *, generator=None, out=None, dtype=None
 
         def fill(array, generator):
             normal_fill(array, mean, std, generator)
-        return drawn(fill, sizes_from((size,)), dtype, generator, out, dict(device=device, requires_grad=requires_grad), "normal_kernel_cpu")
+        return drawn(fill, sizes_from((size,)), dtype, generator, out, device, requires_grad, "normal_kernel_cpu")
     if isinstance(std, Tensor):
         if std._dtype.is_complex:
             raise RuntimeError("normal expects standard deviation to be non-complex")

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..autograd.node import deliver, presenters, records
 from ..tensor import OutputEdge, Parameter, Tensor, asarray
-from . import entries, generate, graph_node, late, presented
+from . import entries, generate, graph_node, halves, late, presented
 
 # The names a rule sees when it runs on ndarrays, among them what generated `apply` functions need.
 RAW = {"__builtins__": __builtins__, "__name__": "rushlight.ops.rules", "Tensor": Tensor, "Parameter": Parameter, "OutputEdge": OutputEdge,
@@ -76,6 +76,7 @@ class Op:
         self.rule_names = RAW
         self.saves_out = any("out" in wants for wants in self.wants.values())
         self.classes = None  # (node class, general node class), made on first use
+        self.halves = halves.stub(self)  # what `general` asks first for half types
 
     def __repr__(self):
         return f"<op {self.name} ({self.family})>"

@@ -11,6 +11,7 @@ from .gathering import gather
 from .indexing import add_rows, number_for
 from .record import composite, primitive
 from .view import expand, reshape
+from .written import form
 
 INDEX = (dtypes.int64, dtypes.int32)
 
@@ -221,7 +222,8 @@ def index_fill(input, dim, index, value):
         return _index_fill_tensor(input, dim, index, value)
     if isinstance(value, complex) and not input._dtype.is_complex:
         raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
-    return _index_fill(input, dim, index, number_for(input, value).item() if input._dtype.native else value)
+    number = number_for(input, value)
+    return _index_fill(input, dim, index, number.item() if input._dtype.native else value)
 
 
 REDUCTIONS = {"prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
@@ -321,6 +323,9 @@ def masked_fill(input, mask, value):
     return _masked_fill(input, mask, number_for(input, value))
 
 
+fill_masked = form(masked_fill.op_record, "masked_fill_")
+
+
 @composite("method")
 def masked_fill_(input, mask, value):
     """In-place version of `masked_fill`.
@@ -329,7 +334,7 @@ def masked_fill_(input, mask, value):
     >>> torch.ones(2).masked_fill_(torch.tensor([True, False]), 0)
     tensor([0., 1.])
     """
-    return inplace(masked_fill, input, (mask, value), {})
+    return fill_masked(input, mask, value)
 
 
 @primitive(grad=dict(input=lambda g, mask: _masked_fill(g, mask, 0),

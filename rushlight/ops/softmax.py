@@ -6,6 +6,7 @@ import numpy as np
 from ..core.size import wrap_dim
 from .activation import floats_only
 from .arguments import need_tensors
+from .few import when_busy
 from .record import composite, primitive
 
 
@@ -29,14 +30,17 @@ def raw_softmax_backward(g, out, dim):
     return result
 
 
-@composite("", raw=raw_softmax_backward)
+softmaxes, softmax_gradients = when_busy("_softmax", softmax_kernel), when_busy("softmax_backward", raw_softmax_backward, 2)
+
+
+@composite("", raw=softmax_gradients)
 def softmax_backward(g, out, dim):
     return out * (g - sum(g * out, dim, keepdim=True))
 
 
 @primitive(grad=dict(input=lambda g, out, dim: softmax_backward(g, out, dim)), where="out", node="SoftmaxBackward0", family="opaque")
 def _softmax(input, dim):
-    return softmax_kernel(input, dim)
+    return softmaxes(input, dim)
 
 
 def log_softmax_kernel(input, dim):
@@ -57,7 +61,11 @@ def raw_log_softmax_backward(g, out, dim):
     return np.subtract(g, result, out=result)
 
 
-@composite("", raw=raw_log_softmax_backward)
+log_softmaxes = when_busy("_log_softmax", log_softmax_kernel)
+log_softmax_gradients = when_busy("log_softmax_backward", raw_log_softmax_backward, 2)
+
+
+@composite("", raw=log_softmax_gradients)
 def log_softmax_backward(g, out, dim):
     return g - exp(out) * sum(g, dim, keepdim=True)
 
@@ -65,7 +73,7 @@ def log_softmax_backward(g, out, dim):
 @primitive(grad=dict(input=lambda g, out, dim: log_softmax_backward(g, out, dim)), where="out", node="LogSoftmaxBackward0",
            family="opaque")
 def _log_softmax(input, dim):
-    return log_softmax_kernel(input, dim)
+    return log_softmaxes(input, dim)
 
 
 def prepared(input, dim, dtype):
@@ -89,7 +97,9 @@ def softmax(input, dim, dtype=None, *, out=None):
     >>> torch.softmax(torch.tensor([0.0, 0.0]), 0)
     tensor([0.5000, 0.5000])
     """
-    result = _softmax(*prepared(input, dim, dtype))
+    if dtype is not None:
+        input = input.to(dtype)
+    result = _softmax(input, wrap_dim(dim, input.ndim))
     return result if out is None else out.copy_checked(result)
 
 
@@ -101,7 +111,9 @@ def log_softmax(input, dim, dtype=None, *, out=None):
     >>> torch.log_softmax(torch.tensor([0.0, 0.0]), 0)
     tensor([-0.6931, -0.6931])
     """
-    result = _log_softmax(*prepared(input, dim, dtype))
+    if dtype is not None:
+        input = input.to(dtype)
+    result = _log_softmax(input, wrap_dim(dim, input.ndim))
     return result if out is None else out.copy_checked(result)
 
 

@@ -136,6 +136,9 @@ def inverse_permutation(dims):
 composite("")(inverse_permutation)
 
 
+EVERY = {}  # the dims of so many
+
+
 def raw_permute(input, dims):
     return input.transpose(dims)
 
@@ -148,7 +151,11 @@ def permute(input, *dims):
     >>> torch.zeros(2, 3, 4).permute(2, 0, 1).shape
     torch.Size([4, 2, 3])
     """
-    dims = sizes_from(dims)
+    dims, ndim = sizes_from(dims), input.ndim
+    if type(ndim) is int and len(dims) == ndim:
+        wrapped = tuple([dim + ndim if dim < 0 else dim for dim in dims])
+        if set(wrapped) == (EVERY.get(ndim) or EVERY.setdefault(ndim, set(range(ndim)))):
+            return _permute(input, wrapped)
     if len(dims) != input.ndim:
         raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of "
                            f"dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}")
@@ -179,12 +186,16 @@ def squeeze_back(g, dim):
 
 @view_op(lambda g, input_shape: reshape(g, input_shape), where="")
 def _squeeze(input, dim):
+    if len(dim) == input.ndim:
+        result = input.squeeze()
+        return result if result is not input else input[...]
     return input.reshape([size for at, size in enumerate(input.shape) if size != 1 or at not in dim], copy=False)
 
 
 @view_op(lambda g, input_shape: reshape(g, input_shape), where="", node="SqueezeBackward1")
 def _squeeze_one(input, dim):
-    return input.reshape([size for at, size in enumerate(input.shape) if size != 1 or at != dim], copy=False)
+    shape = input.shape
+    return input.squeeze(dim) if shape and shape[dim] == 1 else input[...]
 
 
 @view_op(lambda g, input_shape: reshape(g, input_shape), where="", node="SqueezeBackward2")
@@ -201,12 +212,27 @@ def squeeze(input, dim=None):
     torch.Size([3])
     """
     if dim is None:
-        return _squeeze(input, wrap_dims(None, input.ndim))
+        return _squeeze(input, tuple(range(input.ndim)))
     return _squeeze_one(input, wrap_dim(dim, input.ndim)) if isinstance(dim, int) else _squeeze_several(input, wrap_dims(dim, input.ndim))
 
 
 def expanded(array, sizes):
     extra = len(sizes) - array.ndim
+    if extra >= 0:
+        shape, strides = list(sizes), [0] * extra
+        for own, step in zip(array.shape, array.strides):
+            at = len(strides)
+            size = shape[at]
+            if size == own or size == -1:
+                shape[at] = own
+                strides.append(step)
+            elif own == 1 and size >= 0:
+                strides.append(0)
+            else:
+                break
+        else:
+            if not extra or min(shape[:extra]) >= 0:
+                return restrided(array, tuple(shape), tuple(strides))
     if extra < 0:
         raise RuntimeError(f"expand(torch.{dtypes.BY_NUMPY[array.dtype].tensor_name}{{{list(array.shape)}}}, size={list(sizes)}): the number of "
                            f"sizes provided ({len(sizes)}) must be greater or equal to the number of dimensions in the tensor ({array.ndim})")

@@ -1,6 +1,7 @@
 """Work that is done often is compiled: when, for which uses, and with what they gave before."""
 import functools
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -178,3 +179,36 @@ def test_attention_of_many_keys_stays_with_numpy(monkeypatch):
     F.scaled_dot_product_attention(few, many[:, :, :5], many[:, :, :5])
     found = F.scaled_dot_product_attention(few, many, many)
     torch.testing.assert_close(found, (few @ many.mT / 8 ** 0.5).softmax(-1) @ many)
+
+
+@pytest.mark.parametrize("shape, dim", [((3, 8), 1), ((3, 8), 0), ((2, 3, 4), -1), ((4, 1), 1)])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_busy_softmax_gives_what_it_gave(name, shape, dim, monkeypatch):
+    from rushlight.ops import softmax
+    x = torch.rand(shape, requires_grad=True)
+    weights = torch.rand(shape)
+    results = []
+    for enough in (1 << 60, -1):
+        for run in (softmax.softmaxes, softmax.softmax_gradients, softmax.log_softmaxes, softmax.log_softmax_gradients):
+            uses = next(cell.cell_contents for cell in run.__closure__ if isinstance(cell.cell_contents, Busy))
+            monkeypatch.setattr(uses, "enough", enough)
+            uses.uses.clear()
+        out = getattr(x, name)(dim)
+        results.append((out.detach().numpy(), torch.autograd.grad(out, x, weights)[0].numpy()))
+        assert torch.isnan(getattr(torch.full(shape, float("nan")), name)(dim)).all()
+    for before, after in zip(*results):
+        np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-6)
+    assert getattr(torch.rand(0, 3), name)(1).shape == (0, 3)
+
+
+def test_busy_layer_norm_gives_what_it_gave(monkeypatch):
+    from rushlight.ops import normalization
+    uses = next(cell.cell_contents for cell in normalization.layer_norms.__closure__ if isinstance(cell.cell_contents, Busy))
+    for shape, normalized in (((5, 16), (16,)), ((2, 3, 4), (3, 4)), ((5, 1), (1,)), ((2, 3, 4), (4,))):
+        x, weight, bias = torch.rand(shape), torch.rand(normalized), torch.rand(normalized)
+        results = []
+        for enough in (1 << 60, -1):
+            monkeypatch.setattr(uses, "enough", enough)
+            uses.uses.clear()
+            results.append(F.layer_norm(x, normalized, weight, bias).numpy())
+        np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)

@@ -71,3 +71,10 @@ def test_subclasses_survive_ops():
         pass
     x = torch.ones(2).as_subclass(Mine)
     assert type(x + 1) is Mine
+
+
+def test_casts_to_whole_numbers_record_nothing():
+    x = torch.ones(2, requires_grad=True)
+    for call in (lambda: x.int(), lambda: x.bool(), lambda: x.to(torch.int64), lambda: x.half().int(), lambda: torch.where(x > 0, x.int(), x.int())):
+        assert not call().requires_grad and call().grad_fn is None
+    assert x.half().requires_grad and x.double().grad_fn.name() == "ToCopyBackward0"

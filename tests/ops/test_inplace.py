@@ -110,3 +110,44 @@ def test_a_warning_that_is_made_an_error_does_not_write_twice():
 def test_forms_are_compiled_on_their_first_call():
     assert torch.Tensor.hypot_.__name__ == "hypot_" and torch.Tensor.__iadd__.__name__ == "__iadd__"
     assert torch.Tensor.add_.__module__ == torch.add.__module__ and torch.Tensor.add_.__doc__.startswith("In-place")
+
+
+WITH_NUMBERS = {
+    "add_": ((lambda x, y: (y,)), {"alpha": 0.5}, lambda x, y: x + 0.5 * y), "sub_": ((lambda x, y: (y,)), {"alpha": 2}, lambda x, y: x - 2 * y),
+    "clamp_": ((lambda x, y: (0.6, 1)), {}, lambda x, y: x.clip(0.6, 1)), "lerp_": ((lambda x, y: (y, 0.25)), {}, lambda x, y: x + 0.25 * (y - x)),
+    "addcmul_": ((lambda x, y: (y, y)), {"value": 0.5}, lambda x, y: x + 0.5 * y * y), "addcdiv_": ((lambda x, y: (y, x)), {"value": 0.5}, lambda x, y: x + 0.5 * y / x),
+    "masked_fill_": ((lambda x, y: (y > 1, -3.0)), {}, lambda x, y: np.where(y > 1, np.float32(-3), x))}
+
+
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_with_numbers(name):
+    arguments, named, wanted = WITH_NUMBERS[name]
+    x, y = operands("tensor")
+    want, array = wanted(x.numpy().copy(), y.numpy()), x._array
+    assert getattr(x, name)(*arguments(x, y), **named) is x and x._array is array and x._version == 1
+    np.testing.assert_allclose(x.numpy(), want, rtol=1e-6)
+    x, y = operands("tensor")
+    x[0].unsqueeze(0)[0].add_(y[0], alpha=2)  # through views
+    assert x._version == 1 and torch.allclose(x[0], operands("tensor")[0][0] + 2 * y[0])
+    leaf = torch.ones(3, 4, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable"):
+        getattr(leaf, name)(*arguments(leaf, y), **named)
+    inner = leaf * 1
+    getattr(inner, name)(*arguments(inner.detach().clone(), y), **named)
+    inner.sum().backward()
+    assert inner.grad_fn is not None and leaf.grad.shape == (3, 4)
+
+
+def test_whole_numbers():
+    x = torch.arange(4)
+    x += 1
+    x *= 3
+    x -= torch.ones(4, dtype=torch.int64)
+    x.add_(1000)
+    assert x.tolist() == [1002, 1005, 1008, 1011] and x._version == 4
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        x += 0.5
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        x /= 2
+    assert (torch.arange(3) - 1).tolist() == [-1, 0, 1] and (torch.arange(3) % 2 == 1).tolist() == [False, True, False]
+    assert (torch.tensor([250], dtype=torch.uint8) + 10).item() == 4 and (torch.tensor([True]) + 1).item() == 2

@@ -1,0 +1,149 @@
+"""In-place forms of what is more than one op, or takes other arguments than two operands: `add_(alpha=)`, `clamp_`, `masked_fill_`, `lerp_`, `addcmul_`.
+
+Where nothing is recorded and all operands are plain floats of one dtype, NumPy writes into the tensor's own array, rounding as the ops do; all else
+goes to `dispatch.inplace`.  Read `form` first; ops/inplace.py has the forms of single ops.
+"""
+import numpy as np
+
+from ..core import dtypes, modes
+from ..core.promotion import LARGEST
+from ..tensor import Parameter, Tensor, bump
+from .dispatch import check_overlap, inplace
+from .generate import NAMES
+
+flags, grad_enabled = modes.flags, modes.grad_enabled
+
+
+def own(tensor):
+    """The array of a plain float tensor of few elements that may be written without a record; else None."""
+    kind = type(tensor)
+    if (kind is not Tensor and kind is not Parameter or flags["special"] or tensor._node is not None or not tensor._dtype.fast_float
+            or tensor._requires_grad and grad_enabled()):
+        return None
+    meta, array = tensor._meta, tensor._array
+    base = None if meta is None else meta.base
+    if base is not None and (base._node is not None or base._requires_grad) or array.size >= NAMES["LARGE"] or 0 in array.strides:
+        return None
+    return array
+
+
+def operand(tensor, written, dtype):
+    """The array of an operand that is only read; None where it is not a plain tensor of the dtype."""
+    kind = type(tensor)
+    if kind is not Tensor and kind is not Parameter or tensor._dtype is not dtype or tensor._requires_grad and grad_enabled():
+        return None
+    check_overlap(written, tensor._array)
+    return tensor._array
+
+
+def form(record, name):
+    """The in-place form of a composite, or None: `write(array, dtype, *arguments)` says whether it did."""
+    write = WRITES.get(record.name)
+    if write is None:
+        return None
+    function = record.function
+
+    def in_place(self, *args, **kwargs):
+        array = own(self)
+        if array is not None:
+            try:
+                done = write(array, self._dtype, *args, **kwargs)
+            except RuntimeWarning:
+                done = True  # who made an error of it; NumPy gives it when all is written
+            except (TypeError, ValueError):
+                done = False  # said in PyTorch's words by the other way
+            if done:
+                bump(self)
+                return self
+        return inplace(function, self, args, kwargs)
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"In-place version of `{record.name}`; returns the tensor itself."
+    in_place.__module__ = function.__module__
+    return in_place
+
+
+def plus(ufunc):
+    """`add_` and `sub_` with alpha."""
+    def write(array, dtype, other, *, alpha=1):
+        values = operand(other, array, dtype)
+        if values is None or type(alpha) is not float and type(alpha) is not int:
+            return False
+        ufunc(array, values * alpha, array)
+        return True
+    return write
+
+
+def clamp(array, dtype, min=None, max=None):
+    if min is None and max is None or type(min) not in NUMBERS or type(max) not in NUMBERS:
+        return False
+    if min is not None and max is not None and (min != min or max != max):
+        return False
+    if min is not None:
+        np.maximum(array, min, out=array)
+    if max is not None:
+        np.minimum(array, max, out=array)
+    return True
+
+
+NUMBERS = (float, int, type(None))
+
+
+def masked_fill(array, dtype, mask, value):
+    if type(mask) is not Tensor or mask._dtype is not dtypes.bool or type(value) is not float and type(value) is not int:
+        return False
+    if value - value == 0 and abs(value) > LARGEST["float32"]:
+        return False
+    np.copyto(array, value, where=mask._array)
+    return True
+
+
+def lerp(array, dtype, end, weight):
+    values = operand(end, array, dtype)
+    if values is None or type(weight) is not float and type(weight) is not int:
+        return False
+    way = values - array
+    if abs(weight) < 0.5:
+        way *= weight
+        np.add(array, way, array)
+    else:
+        way *= 1 - dtype.numpy.type(weight)
+        np.subtract(values, way, array)
+    return True
+
+
+def plus_of_two(ufunc):
+    """`addcmul_` and `addcdiv_`."""
+    def write(array, dtype, tensor1, tensor2, *, value=1):
+        one, two = operand(tensor1, array, dtype), operand(tensor2, array, dtype)
+        if one is None or two is None or type(value) is not float and type(value) is not int:
+            return False
+        both = ufunc(one, two)
+        if value != 1:
+            both = both * value
+        np.add(array, both, array)
+        return True
+    return write
+
+
+WRITES = {"clamp": clamp, "masked_fill": masked_fill, "lerp": lerp, "addcmul": plus_of_two(np.multiply), "addcdiv": plus_of_two(np.true_divide)}
+SCALED = {"add": plus(np.add), "sub": plus(np.subtract)}
+
+
+def scaled(record):
+    """`add_` and `sub_` of more than the other operand."""
+    write, function = SCALED[record.name], record.function
+
+    def in_place(self, other, rest, named):
+        array = own(self) if len(named) == 1 and not rest and "alpha" in named else None
+        if array is not None:
+            try:
+                if write(array, self._dtype, other, **named):
+                    bump(self)
+                    return self
+            except RuntimeWarning:
+                bump(self)
+                return self
+            except (TypeError, ValueError):
+                pass
+        return inplace(function, self, (other, *rest), named)
+    return in_place
