@@ -64,6 +64,7 @@ class Hot:
         self.plain: CodeType = self.call.__code__
         self.hits: dict[Entry, tuple[int, float]] = {}  # the ordinary way: how many, and the seconds of the quickest, as any may have had to wait
         self.needed, self.serial = HITS, 0
+        self.recent: list[tuple] = []  # the shapes of the last hits
         self.chain: list[Written] = []  # the functions written last, newest first: each goes on to the next
         self.versions: dict[int, int] = {}  # of the dicts that the present function looks at, which may be gone by now
         self.restless: set[int] = set()
@@ -73,7 +74,10 @@ class Hot:
         """Count a hit the ordinary way; when it is one of many, write the function for it."""
         hits, quickest = self.hits.get(entry, (0, seconds))
         hits, quickest = self.hits[entry] = hits + 1, min(quickest, seconds)
-        if hits >= self.needed:
+        shapes = tuple([root._array.shape for root in roots if type(root) in launch.PLAIN])
+        again = shapes in self.recent  # what is written holds for these sizes only: not worth it where each call brings others
+        self.recent = [shapes, *self.recent[:KEPT - 1]]
+        if hits >= self.needed and again:
             self.hits.clear()
             self.needed = min(self.needed * 2, 1 << 16)
             if launch.supported() and WRITING.acquire(blocking=False):

@@ -51,9 +51,6 @@ FUNCTIONS: dict[str, tuple] = {  # LLVMPY_...: result, arguments
     "module_AddAlwaysInlinerPass": (None, POINTER),
     "module_AddSROAPass": (None, POINTER),
     "module_AddSimplifyCFGPass": (None, POINTER),
-    "module_AddInstCombinePass": (None, POINTER),
-    "module_AddNewGVNPass": (None, POINTER),
-    "module_AddLoopRotatePass": (None, POINTER),
 }
 
 

@@ -18,6 +18,7 @@ class Checks:
         self.fixed = [(i, want) for i, want in (*lowering.checks, *more) if not has_open(want)]
         self.known: set[tuple] = set()
         self.sizes = lowering.sizes
+        self.plan: tuple[int, Callable] | None = None  # what new sizes are checked with, and how many relations there were when it was made
         self.key: Any = None  # f(args) -> the symbols' values and the shapes to look at
         if self.sizes is not None and self.sizes.order:
             self.open = [(i, want) for i, want in (*lowering.checks, *more) if has_open(want)]
@@ -75,8 +76,10 @@ class Checks:
 
     def hold(self, key: tuple) -> None:
         """Check the relations and shapes for new sizes."""
-        wanted = [n for _, shape in self.open for n in shape]
-        made = self.sizes.function(self.symbols, wanted)(*key[:len(self.symbols)])
+        relations = len(self.sizes.relations)
+        if self.plan is None or self.plan[0] != relations:
+            self.plan = relations, self.sizes.function(self.symbols, [n for _, shape in self.open for n in shape])
+        made = self.plan[1](*key[:len(self.symbols)])
         given = [n for i, _ in self.open for n in key[self.at[i]]]
         if made is None or made != given:
             raise Misfit(f"a compiled program's code does not hold for sizes {dict(zip(self.symbols, key))}")

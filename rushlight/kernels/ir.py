@@ -404,24 +404,28 @@ class Function:
 
     def loop(self, start: Value, stop: Value, step: int, body: Callable[[Value], None], note: str = "") -> None:
         """for i in range(start, stop, step): body(i)."""
+        fixed = start.text.isdigit() and stop.text.isdigit()
+        if fixed and int(start.text) >= int(stop.text):
+            return
         tag = self.fresh("loop")
         before = self.label
         preheader = Preheader([], {})
         self.lines.append(preheader)
         self.preheaders.append(preheader)
-        head, inside, latch, after = (f"{tag}.{part}" for part in ("head", "body", "latch", "exit"))
-        self.branch(head)
-        self.block(head)
-        index = Value(self, f"%{tag}.i", Type("i64"))
-        self.do(f"%{tag}.i = phi i64 [ {start.text}, %{before} ], [ %{tag}.n, %{latch} ]")
-        self.branch_if(index < stop, inside, after)
+        inside, after = f"{tag}.body", f"{tag}.exit"
+        # The test stands before the loop and at its end, as LLVM would turn it.
+        if fixed:
+            self.branch(inside)
+        else:
+            self.branch_if(start < stop, inside, after)
         self.block(inside)
+        index, at = Value(self, f"%{tag}.i", Type("i64")), len(self.lines)
         body(index)
         self.preheaders.pop()
-        self.branch(latch)
-        self.block(latch)
-        self.do(f"%{tag}.n = add nsw i64 {index.text}, {step}")
-        self.do(f"br label %{head}{note}")
+        self.lines.insert(at, f"  {index.text} = phi i64 [ {start.text}, %{before} ], [ %{tag}.n, %{self.label} ]")
+        following = Value(self, f"%{tag}.n", Type("i64"))
+        self.do(f"{following.text} = add nsw i64 {index.text}, {step}")
+        self.do(f"br {following < stop}, label %{inside}, label %{after}{note}")
         self.block(after)
 
     def when(self, condition: Value, body: Callable[[], None]) -> None:

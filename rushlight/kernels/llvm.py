@@ -34,11 +34,13 @@ HOST: dict[str, int] = {}  # functions of ours that native code may call, by nam
 
 MAX_INSTRUCTIONS = 60_000
 LINKS = 32  # libraries that are linked by one JIT of LLVM's
-# Kernels are vectorised and unrolled by construction, so a few passes do what the whole O2 pipeline did (measured: the
-# same speed, a third of the time); loop invariants are moved out by the code generator.
-PASSES = ("AlwaysInliner", "SROA", "SimplifyCFG", "InstCombine", "NewGVN", "LoopRotate", "SimplifyCFG")
-SELDOM = 'noinline nounwind "seldom"'  # attributes of functions that hardly ever run: their code is made in a fifth of the time
-OPTIONS = "5 " + " ".join(PASSES)  # bumped when the pipeline changes, so that cached objects are not mixed
+# Kernels are vectorised and unrolled by construction, their loops are written as LLVM would turn them, and equal instructions of a block
+# once, so a few passes do what the whole O2 pipeline did (measured: the same speed); loop invariants are moved out, and instructions
+# are combined, by the code generator.
+PASSES = ("AlwaysInliner", "SROA", "SimplifyCFG")
+# Attributes of functions that hardly ever run, or in which what they call takes the time: their code is made in a fraction of the time.
+PLAIN = 'noinline nounwind "plain"'
+OPTIONS = "6 " + " ".join(PASSES)  # bumped when the pipeline changes, so that cached objects are not mixed
 
 _lock = threading.RLock()
 _serial = itertools.count()
@@ -237,7 +239,7 @@ def optimise(text: str, context: binding.Context | None = None) -> binding.Modul
     module = made.parsed(text, context)
     with _lock:
         made.passes.run(module)
-    for name in re.findall(r'^define [^@\n]*@([\w.]+)\([^\n]*"seldom"', text, re.M):
+    for name in re.findall(r'^define [^@\n]*@([\w.]+)\([^\n]*"plain"', text, re.M):
         module.mark(name, "optnone")  # not before: the passes would say on stderr that they skip it
     return module
 

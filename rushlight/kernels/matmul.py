@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ..core.parallel import Threads
-from . import scalars
+from . import llvm, scalars
 from .arrays import External, Source
 from .columns import Sums, add_up
 from .epilogue import After, Follow
@@ -26,6 +26,7 @@ UNROLL = 2  # steps of K in the loop of a tile: the loop counts on the units tha
 SECOND = 1 << 20  # bytes of B's panels that stay in the second cache, a quarter of that where vectors are short
 MOST_PARTS = 16  # that a product is shared out in
 DEPTH, LONG_DEPTH = 256, 512  # of K that one pass of the microkernel goes over; where vectors are long and A's rows are read as they lie, 8 % faster by long ones
+TALL = 8  # rows of a tile where A has any number of rows and vectors are long: tiles of 8, 4, 2 and 1 serve all
 SKINNY = 8  # rows of A up to which a tile is as wide as the registers allow
 WIDEST = 16  # vectors of such a tile
 FEW_ROWS = 64  # of B that are laid out at a time for one tile of rows
@@ -57,9 +58,14 @@ def choose(batch: Any, m: Any, n: Any, k: Any, a: Operand, b: Operand, lanes: in
     largest = max(largest, m) if low else largest
     candidates = range(min(largest, m), max(min(largest, m) // 2, 0), -1)
     # Work wasted in the last tile of rows, against the loads that a low tile repeats: of B, a vector for so many products, which come from the second
-    # cache (32x1024 by 256 in AVX-512: tiles of 8 rows take 1.3 times as long as such of 11 or 12).
-    repeated = 1.2 if registers > 16 else 0.6
-    rows = largest if tall else min(candidates, key=lambda r: -(-m // r) * r * (1 + repeated / r))
+    # cache (32x1024 by 256 in AVX-512: tiles of 8 rows take 1.3 times as long as such of 11 or 12). Where all of B in one pass over K stays
+    # near, that costs nothing (512x1024 by 128, transposed: 8 rows are 8 % faster than 13), and a second tile for the last rows takes as long to compile as the first.
+    near = registers > 16 and not low and min(k, DEPTH) * n * 64 // lanes <= SECOND // 4
+    repeated = 0.3 if near else 1.2 if registers > 16 else 0.6
+    if tall:
+        rows = min(largest, TALL) if registers > 16 else largest
+    else:
+        rows = min(candidates, key=lambda r: -(-m // r) * r * (1 + repeated / r) * (1.02 if near and m % r else 1))
     width = lanes * vectors
     large = m * n * k > 1 << 18
     turned = not same(b.second, 1) and n > 1
@@ -102,31 +108,37 @@ class Product(Packing):
 
     # -- the innermost loop ------------------------------------------------------------------------------------------
 
-    def open_numbers(self) -> dict[str, Any]:
-        """What a tile takes as arguments since it is open: strides of unpacked operands."""
+    def numbers(self) -> dict[str, Any]:
+        """What a tile takes as arguments, so that one serves many products: the strides of steps along K, and open ones."""
         shape = self.shape
-        strides = {} if shape.pack_a else {"a_row": self.a.first, "a_step": self.a.second}
-        if not shape.pack_b:
-            strides["b_step"] = self.b.first
-        return {name: stride for name, stride in strides.items() if is_open(stride)}
+        rows, step = (1, shape.rows) if shape.pack_a else (self.a.first, self.a.second)
+        given = {"b_step": shape.width if shape.pack_b else self.b.first}
+        if not same(step, 1):
+            given["a_step"] = step
+        if is_open(rows):
+            given["a_row"] = rows
+        return given
 
     def micro(self, rows: int, columns: int | None, adds: bool = True) -> str:
         """void f(ptr a, ptr b, ptr c, i64 depth, i1 add, i64 row, ...): a tile of `rows` x `columns`, stored or added to.
 
         Without `adds` it is always stored, and there is no `add`.
 
-        Over packed panels one tile serves every product of the module: only the distance of C's rows is an argument.
-        Open strides are arguments too, and the number of columns where `columns` is None.
+        Where its rows of A lie is part of a tile's code: 1 entry apart in panels and in a transposed A, else A's rows.
+        Other strides are arguments, and the number of columns where `columns` is None.
         """
-        shape, numbers = self.shape, self.open_numbers()
-        steps = {"a_row": self.a.first, "a_step": self.a.second, "b_step": self.b.first} | dict.fromkeys(numbers, "x")
-        left = "" if shape.pack_a else f"_a{steps['a_row']}_{steps['a_step']}"
-        right = "" if shape.pack_b else f"_b{steps['b_step']}"
+        shape, numbers = self.shape, self.numbers()
+        left = 1 if shape.pack_a else self.a.first
         across = shape.n if shape.pack_b else self.b.first
         asks = is_open(shape.k) or is_open(across) or shape.k * across * self.size > NEAR
-        unroll = UNROLL if self.whole_passes and not possibly(shape.k % UNROLL) and not possibly(shape.depth % UNROLL) else 1
-        right += f"_{unroll}" + "_asks" * asks + "_stores" * (not adds)
-        name = f"tile_{self.packed}_{rows}_{columns or 'x'}_{shape.rows}x{shape.width}{left}{right}".replace("-", "m")
+        wide = shape.lanes * Type(self.packed).bits >= 512
+        unroll = 1 if wide or not self.whole_passes or possibly(shape.k % UNROLL) or possibly(shape.depth % UNROLL) else UNROLL
+        spreads = not adds and not is_open(shape.m) and not is_open(shape.n) and shape.m * shape.n * self.size >= SECOND
+        jumps = not shape.pack_a and "a_step" in numbers  # each step reads another line, and the processor does not foresee which
+        whole = shape.pack_b or columns is not None and not columns % shape.lanes  # vectors of B may be read whole
+        flags = "".join(f"_{name}" for name, holds in (
+            ("steps", "a_step" in numbers), ("asks", asks), ("jumps", jumps), ("adds", adds), ("spreads", spreads), ("part", not whole)) if holds)
+        name = f"tile_{self.packed}_{rows}_{columns or 'x'}_{shape.lanes}_a{'x' if is_open(left) else left}_{unroll}{flags}".replace("-", "m")
         if name in self.module.functions:
             return name
         more = [*numbers, *(["columns"] if columns is None else [])]
@@ -137,70 +149,75 @@ class Product(Packing):
         given = dict(zip(more, f.parameters[5 + adds:]))
         vector, scalar = Type(self.element, shape.lanes), Type(self.packed)
         vectors = shape.vectors if columns is None else -(-columns // shape.lanes)
-        a_row, a_step = (1, shape.rows) if shape.pack_a else (given.get("a_row", self.a.first), given.get("a_step", self.a.second))
-        b_step = shape.width if shape.pack_b else given.get("b_step", self.b.first)
+        a_step, b_step = given.get("a_step", f.i64(1)), given["b_step"]
+        a_rows = [given["a_row"] * i if "a_row" in given else f.i64(i * left) for i in range(rows)]
         masks: list[Value | None] = []
         for j in range(vectors):
             if columns is None:
                 masks.append(f.iota("i64", shape.lanes) < f.splat(given["columns"] - j * shape.lanes, shape.lanes))
                 continue
-            left = columns - j * shape.lanes
-            masks.append(None if left >= shape.lanes else self.mask(f, left))
-        labels = ("loop", "done")
-        for i in range(rows):
-            for j in range(vectors):
-                self.prefetch(f, c, row * i + j * shape.lanes, True)  # it is written when the loop ends
+            present = columns - j * shape.lanes
+            masks.append(None if present >= shape.lanes else self.mask(f, present))
+        if spreads:  # it is written when the loop ends
+            f.loop(f.i64(0), f.i64(rows), 1, lambda i: [self.prefetch(f, f.address(c, row * i, self.element), f.i64(j * shape.lanes), True)
+                                                        for j in range(vectors)])
+        far_a, far_b = a_step * AHEAD if jumps else None, b_step * AHEAD if asks else None
+        zero, adding = f.constant(vector, 0.0), f.splat(add[0], shape.lanes) if adds else None
+        # One mask says whether the tile is added to what is there: no second copy of the code.
+        starts = {(i, j): zero if adding is None else self.masked_load(f, vector, pointer, adding if masks[j] is None else adding & masks[j])
+                  for (i, j), pointer in self.places(f, c, row, rows, vectors).items()}
         before = f.label
-        zero = f.constant(vector, 0.0).text
-        f.branch(labels[0])
-        f.block(labels[0])
-        k = Value(f, "%k", I64)
-        f.do(f"%k = phi i64 [ 0, %{before} ], [ %k.next, %{labels[0]} ]")
-        accumulators = {}
-        for i in range(rows):
-            for j in range(vectors):
-                f.do(f"%s{i}.{j} = phi {vector} [ {zero}, %{before} ], [ %t{i}.{j}, %{labels[0]} ]")
-                accumulators[i, j] = Value(f, f"%s{i}.{j}", vector)
+        f.branch("loop")
+        f.block("loop")
+        f.do(f"%k = phi i64 [ {depth.text}, %{before} ], [ %k.next, %loop ]")
+        ends = [Value(f, "%a.next", POINTER), Value(f, "%b.next", POINTER)]
+        at_a, at_b = (f.phi(POINTER, [(base.text, before), (end.text, "loop")]) for base, end in zip((a, b), ends))
+        sums = {}
+        for (i, j), start in starts.items():
+            f.do(f"%s{i}.{j} = phi {vector} [ {start.text}, %{before} ], [ %t{i}.{j}, %loop ]")
+            sums[i, j] = Value(f, f"%s{i}.{j}", vector)
         for step in range(unroll):
-            now = k + step if step else k
-            row_base, column_base = f.address(b, now * b_step, self.element), f.address(a, now * a_step, self.element)
             columns_of_b = []
-            if not shape.pack_a and not same(a_step, 1):  # each step reads another line, and the processor does not foresee which
-                self.prefetch(f, column_base, f.i64(AHEAD) * a_step if isinstance(a_step, Value) else f.i64(AHEAD * a_step))
+            if far_a is not None:
+                self.prefetch(f, at_a, far_a)
             for j in range(vectors):
-                if asks:
-                    self.prefetch(f, b, (now + AHEAD) * b_step + j * shape.lanes)
-                pointer = f.address(row_base, f.i64(j * shape.lanes), self.element)
-                if masks[j] is None or shape.pack_b:
+                if far_b is not None:
+                    self.prefetch(f, at_b, far_b + j * shape.lanes)
+                pointer = f.address(at_b, f.i64(j * shape.lanes), self.element) if j else at_b
+                if masks[j] is None or whole:
                     columns_of_b.append(f.load(Type(self.packed, shape.lanes), pointer, self.size))
                 else:
                     columns_of_b.append(self.masked_load(f, vector, pointer, masks[j]))
             for i in range(rows):
-                place = a_row * i if isinstance(a_row, Value) else f.i64(i * a_row)
-                spread = f.splat(f.load(scalar, f.address(column_base, place, self.element), self.size), shape.lanes)
+                spread = f.splat(f.load(scalar, f.address(at_a, a_rows[i], self.element), self.size), shape.lanes)
                 for j in range(vectors):
-                    total = accumulators[i, j] = self.multiply(f, spread, columns_of_b[j], accumulators[i, j])
+                    total = sums[i, j] = self.multiply(f, spread, columns_of_b[j], sums[i, j])
                     if step == unroll - 1:
                         f.lines[-1] = f.lines[-1].replace(f"{total.text} =", f"%t{i}.{j} =", 1)
-        f.do(f"%k.next = add nuw nsw i64 %k, {unroll}")
-        more = f.emit(Type("i1"), f"icmp slt i64 %k.next, {depth.text}")
-        f.branch_if(more, *labels)
-        f.block(labels[1])
-        # One mask says whether the tile is added to what is there: no second copy of the stores.
-        adding = f.splat(add[0], shape.lanes) if adds else None
-        for i in range(rows):
-            line = f.address(c, row * i, self.element) if i else c
-            for j in range(vectors):
-                pointer = f.address(line, f.i64(j * shape.lanes), self.element)
-                value = Value(f, f"%t{i}.{j}", vector)
-                if adding is not None:
-                    value = value + self.masked_load(f, vector, pointer, adding if masks[j] is None else adding & masks[j])
-                if columns is None:
-                    self.masked_store(f, value, pointer, masks[j])
-                else:
-                    f.store_first(value, pointer, min(columns - j * shape.lanes, shape.lanes), self.size)
+            if step < unroll - 1:
+                at_a, at_b = f.address(at_a, a_step, self.element), f.address(at_b, b_step, self.element)
+        for end, at, distance in zip(ends, (at_a, at_b), (a_step, b_step)):
+            f.do(f"{end.text} = getelementptr {self.element}, {at}, {distance}")
+        f.do(f"%k.next = sub nsw i64 %k, {unroll}")
+        f.branch_if(f.emit(Type("i1"), "icmp sgt i64 %k.next, 0"), "loop", "done")
+        f.block("done")
+        for (i, j), pointer in self.places(f, c, row, rows, vectors).items():
+            value = Value(f, f"%t{i}.{j}", vector)
+            if columns is None:
+                self.masked_store(f, value, pointer, masks[j])
+            else:
+                f.store_first(value, pointer, min(columns - j * shape.lanes, shape.lanes), self.size)
         f.ret()
         return name
+
+    def places(self, f: Function, c: Value, row: Value, rows: int, vectors: int) -> dict[tuple[int, int], Value]:
+        """Where the vectors of a tile lie."""
+        found = {}
+        for i in range(rows):
+            for j in range(vectors):
+                found[i, j] = f.address(c, f.i64(j * self.shape.lanes), self.element) if j else c
+            c = f.address(c, row, self.element)
+        return found
 
     def prefetch(self, f: Function, base: Value, index: Value, written: bool = False) -> None:
         """Ask for a line that will be used soon; any address will do."""
@@ -223,6 +240,7 @@ class Product(Packing):
         lay_a = self.packer("a", self.a.second, self.a.first, shape.m, shape.rows) if a_within else None
         lay_b = self.packer("b", self.b.first, self.b.second, shape.n, shape.width) if b_within else None
         f = self.task("blocks")
+        f.attributes = llvm.PLAIN  # the tiles take the time
         frame, begin, end = f.parameters
         slots = self.a.slot if a_within else a_slot, self.b.slot if b_within else b_slot, self.c.slot
         a, b, c = (f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8) for slot in slots)
@@ -307,7 +325,7 @@ class Product(Packing):
     def call_tile(self, f: Function, i: Value, j: Value, args: list[Value]) -> None:
         """Call the microkernel for a whole tile, or the one for the last row or column of tiles: `args` up to `add`, if it adds."""
         shape, adds = self.shape, len(args) == 5
-        args = [*args, f.i64(self.c.first), *map(f.i64, self.open_numbers().values())]
+        args = [*args, f.i64(self.c.first), *map(f.i64, self.numbers().values())]
         last_rows, last_columns = shape.m % shape.rows, shape.n % shape.width
 
         def by_columns(rows: int, args: list[Value] = args) -> None:
@@ -338,7 +356,7 @@ class Product(Packing):
             f.either(i < shape.row_tiles - 1, lambda: by_columns(shape.rows), lambda: by_columns(last_rows))
 
     def some_rows(self, f: Function, i: Value, args: list[Value], by_columns: Callable) -> None:
-        """As many rows of tile `i` as there are: by tiles of 8, 4, 2 and 1 rows, so that five microkernels serve every number."""
+        """As many rows of tile `i` as there are: by tiles of 8, 4, 2 and 1 rows, so that few microkernels serve every number."""
         shape, (side, panel, target, *rest) = self.shape, args
         left = f.i64(shape.m) - i * shape.rows
         step = f.i64(1) if shape.pack_a else f.i64(self.a.first)

@@ -7,7 +7,7 @@ lays out a whole matrix, `Packing.packer` a function by which a product's task l
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import scalars
+from . import llvm, scalars
 from .ir import Function, Module, Type, Value
 from .sizes import ceil_div, possibly, same
 from .squares import turn
@@ -131,6 +131,8 @@ class Packing:
         source = f.load(POINTER, f.address(frame, f.i64(operand.slot), "ptr"), 8)
         packed = f.load(POINTER, f.address(frame, f.i64(target), "ptr"), 8)
         panels = ceil_div(extent, width)
+        if self.by_squares(along, across, width) and not possibly(extent % width):
+            f.attributes = llvm.PLAIN  # the squares take the time
 
         def some(low: Value) -> None:
             def places(item: Value) -> tuple[Value, Value, Value]:
@@ -195,7 +197,7 @@ class Packing:
             def vectors() -> None:
                 whole = length & -shape.lanes
                 f.loop(f.i64(0), whole, shape.lanes, lambda k: self.turn(f, base, to, across, width, k))
-                if possibly(shape.k % shape.lanes) or possibly(shape.depth % shape.lanes):
+                if not self.by_squares(along, across, width):
                     one_by_one(whole)
 
             if not same(along, 1) or shape.lanes < 4 or width < 4:
@@ -206,6 +208,12 @@ class Packing:
                 vectors()
 
         f.loop(begin, end, 1, panel)
+
+    def by_squares(self, along: Any, across: Any, width: int) -> bool:
+        """Whether whole panels are laid out by squares alone."""
+        shape = self.shape
+        squares = same(along, 1) and not same(across, 1) and shape.lanes >= 4 and width >= 4
+        return squares and not possibly(shape.k % shape.lanes) and not possibly(shape.depth % shape.lanes)
 
     def turn(self, f: Function, base: Value, to: Value, across: int, width: int, k: Value) -> None:
         """Entries that are contiguous along k, a square of lanes at a time."""

@@ -52,7 +52,7 @@ done:
   ret void
 }}
 
-define void @worker(ptr %pool) SELDOM {{
+define void @worker(ptr %pool) PLAIN {{
 entry:
   %open.p = getelementptr inbounds i64, ptr %pool, i64 {OPEN}
   %active.p = getelementptr inbounds i64, ptr %pool, i64 {ACTIVE}
@@ -122,7 +122,7 @@ end:
   ret void
 }}
 
-define void @wake(ptr %pool, i64 %limit) SELDOM {{
+define void @wake(ptr %pool, i64 %limit) PLAIN {{
 entry:
   %sleeping.p = getelementptr inbounds i64, ptr %pool, i64 {SLEEPING}
   %sem = getelementptr inbounds i64, ptr %pool, i64 {SEMAPHORE}
@@ -210,7 +210,7 @@ define ptr @parallel_address() nounwind {{
 def pool_ir() -> str:
     """The pool's text for this processor. What workers do between jobs is waiting, which no optimisation makes faster."""
     x86 = llvm.host().triple.startswith(("x86_64", "i686"))
-    return POOL_IR.replace("SELDOM", llvm.SELDOM).replace("PAUSE", 'call void asm sideeffect "pause", ""()' if x86 else "fence seq_cst")
+    return POOL_IR.replace("PLAIN", llvm.PLAIN).replace("PAUSE", 'call void asm sideeffect "pause", ""()' if x86 else "fence seq_cst")
 
 
 class Pool:

@@ -8,7 +8,7 @@ Read `emit_loop` first; rules_rolled.py makes the plans.
 import math
 from typing import Any
 
-from . import program, scalars
+from . import llvm, program, scalars
 from .arrays import Array, External, Source
 from .externals import EMIT, Emitted
 from .ir import Module, Type, Value
@@ -76,7 +76,7 @@ class Loop:
         finally:
             LASTS.reset(token)
         self.memory(name)
-        self.f = module.function(f"{name}_loop", "void", [("frame", POINTER), ("begin", I64), ("end", I64)], "nounwind", "internal")
+        self.f = module.function(f"{name}_loop", "void", [("frame", POINTER), ("begin", I64), ("end", I64)], llvm.PLAIN, "internal")
 
     def bytes(self, shape: tuple, dtype: str | None = None) -> Any:
         return math.prod(shape) * (self.width if dtype is None else scalars.SIZE[dtype])

@@ -63,7 +63,8 @@ def write_body(module: Module, inputs: list[str], outputs: list[str], arena: dic
     place = {name: i for i, name in enumerate(names)}
     if words is not None:
         words.place = place
-    f = module.function("body", "i64", [("pool", pointer), ("state", pointer), ("table", pointer), ("addresses", pointer)], "noinline nounwind")
+    f = module.function("body", "i64", [("pool", pointer), ("state", pointer), ("table", pointer), ("addresses", pointer)],
+                        llvm.PLAIN if words is not None or len(steps) > WRITTEN_OUT else "noinline nounwind")
     the_pool, state, table, addresses = f.parameters
     section = (lambda name: f.address(table, f.i64(words.starts[name]), "i64")) if words is not None else None
 
@@ -202,7 +203,7 @@ def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value,
         touched = Value(f, module.table("step_buffers", "i64", buffers or [0]), pointer)
     else:
         described, touched = section("steps"), section("buffers")
-    write_walk(module, seldom=few)
+    write_walk(module)
 
     def walk(first: int, last: int) -> None:
         f.call("walk", None, the_pool, addresses, frame, described, touched, times, f.i64(first), f.i64(last))
@@ -230,16 +231,13 @@ def steps_walker(module: Module, f: Function, the_pool: Value, addresses: Value,
     return lambda first, last: f.either(timed, lambda: walk(first, last), lambda: [one(step) for step in steps[first:last]])
 
 
-def write_walk(module: Module, seldom: bool) -> None:
-    """`walk(pool, addresses, frame, numbers, buffers, times, first, last)`: the steps of a table (`step_words`) from `first` to `last`.
-
-    `seldom`: only where times are taken, so it is worth no effort of the compiler.
-    """
+def write_walk(module: Module) -> None:
+    """`walk(pool, addresses, frame, numbers, buffers, times, first, last)`: the steps of a table (`step_words`) from `first` to `last`."""
     if "walk" in module.functions:
         return
     pointer, i64 = Type("ptr"), Type("i64")
     f = module.function("walk", "void", [(name, pointer) for name in ("pool", "addresses", "frame", "numbers", "buffers", "times")]
-                        + [("first", i64), ("last", i64)], llvm.SELDOM if seldom else "noinline nounwind", "internal")
+                        + [("first", i64), ("last", i64)], llvm.PLAIN, "internal")
     the_pool, addresses, frame, described, touched, times, first_step, last_step = f.parameters
     parallel = f.load(pointer, f.address(the_pool, f.i64(PARALLEL), "i64"), 8)
     alone = f.emit(Type("i1"), f"icmp eq {parallel}, null")

@@ -304,7 +304,7 @@ def large_trigonometric(module: object, type: Type, shift: int) -> str:
     if name in module.functions:
         return name
     scalar = reduce_by_half_pi(module)
-    f = module.function(name, str(type), [("x", type), ("fast", type)], llvm.SELDOM, "internal")
+    f = module.function(name, str(type), [("x", type), ("fast", type)], llvm.PLAIN, "internal")
     x, fast = f.parameters
     lane_type = Type(type.element)
     source, target = f.alloca(type), f.alloca(type)
@@ -337,7 +337,7 @@ def reduce_by_half_pi(module: object) -> str:
     if name in module.functions:
         return name
     table = module.table("two_over_pi", "i64", list(TWO_OVER_PI))
-    f = module.function(name, "double", [("x", Type("double")), ("shift", Type("i64"))], llvm.SELDOM, "internal")
+    f = module.function(name, "double", [("x", Type("double")), ("shift", Type("i64"))], llvm.PLAIN, "internal")
     x, shift = f.parameters
     bits = x.bitcast("i64")
     exponent = (bits.lshr(52) & 0x7FF) - 1075
@@ -568,8 +568,9 @@ def written(function: Function, name: str, body: object, args: tuple | list) -> 
     type = args[0].type
     symbol = f"{name}_{type.mangled}"
     if symbol not in function.module.functions:
+        # One value of a power, such as a correction that Adam makes once a step, is worth a call: a hundred instructions would be compiled at each.
         inner = function.module.function(symbol, str(type), [(f"a{i}", type) for i in range(len(args))],
-                                         "alwaysinline nounwind", "internal")
+                                         f"{'noinline' if body is power and type.lanes == 1 else 'alwaysinline'} nounwind", "internal")
         inner.ret(body(*inner.parameters))
     return symbol
 

@@ -731,3 +731,15 @@ def test_flags_that_take_turns():
     for at in range(100):
         assert torch.equal(made(x, at % 2 == 0), x * 2 if at % 2 == 0 else -x)
         assert torch.equal(made(x, True, scale=3.0 + at), x * (3.0 + at))
+
+
+@needs_launcher
+def test_nothing_is_written_for_sizes_that_differ_from_call_to_call():
+    made = torch.compile(lambda x: (x * 2 + 1).sum(0))
+    for size in range(3, 60):
+        assert torch.equal(made(torch.ones(size, 4)), torch.full((4,), 3.0 * size))
+    assert compiled_of(made).hot.serial == 0
+    for _ in range(200):
+        for size in (3, 4):
+            made(torch.ones(size, 4))
+    assert is_hot(made)

@@ -51,3 +51,23 @@ def test_a_name_that_begins_another_is_left_alone():
     caller.ret(caller.call("f1", I64, caller.parameters[0]) + caller.call("f10", I64, caller.parameters[0]))
     text = module.united()
     assert "@f1(" not in text and "call i64 @f(" in text and "call i64 @f10(" in text
+
+
+def test_a_loop_that_never_turns_is_not_written_and_others_are_tested_once_a_turn():
+    module = Module()
+    f = module.function("total", "i64", [("first", I64), ("last", I64)])
+    first, last = f.parameters
+    sums = f.alloca(I64, 1, 8)
+    f.store(f.i64(0), sums, 8)
+
+    def add(i):
+        f.store(f.load(I64, sums, 8) + i, sums, 8)
+
+    f.loop(f.i64(3), f.i64(3), 1, add)
+    assert "loop" not in str(module)
+    f.loop(f.i64(0), f.i64(10), 4, add)  # 0 + 4 + 8
+    f.loop(first, last, 1, lambda i: f.loop(f.i64(0), i, 1, add))
+    f.ret(f.load(I64, sums, 8))
+    assert str(module).count("phi") == 3
+    total = llvm.link(str(module), ("total",)).function("total", ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+    assert [total(0, 0), total(5, 2), total(0, 3), total(2, 5)] == [12, 12, 13, 12 + 1 + 3 + 6]

@@ -24,7 +24,8 @@ def product(m, a, b):
     return RULES["matmul"](m, a, b)
 
 
-@pytest.mark.parametrize("m, k, n", [(50, 600, 70), (51, 641, 67), (40, 384, 100), (130, 1030, 33), (7, 2500, 200)])
+@pytest.mark.parametrize("m, k, n", [(50, 600, 70), (51, 641, 67), (40, 384, 100), (130, 1030, 33), (7, 2500, 200),
+                                     (64, 600, 40), (27, 40, 64), (40, 41, 48)])
 @pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
 def test_several_passes_over_k(m, k, n, turned, target):  # noqa: F811
     a, b = (normal(*shape[::-1] if other else shape) for shape, other in zip(((m, k), (k, n)), turned))
