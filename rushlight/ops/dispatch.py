@@ -143,7 +143,7 @@ def general_pointwise(op, bound):
         raise NotImplementedError(op.no_complex.format(scalar_name(dtype)))
     if op.promote == "float" and dtype.category < dtypes.FLOAT:
         dtype = modes.Defaults.dtype
-    if HALF_POINTS and not dtype.native and op.name in ELEMENTWISE and op.params == op.positional:
+    if not dtype.native and any_large(operands) and HALF_POINTS and op.name in ELEMENTWISE and op.params == op.positional:
         result = HALF_POINTS[0](op, *(raw(bound[name]) if isinstance(bound[name], Tensor) or name not in op.tensors else np.array(bound[name], np.float32)
                                       for name in op.params)) if all_of(op, bound, dtype) else None
         if result is not None:
@@ -183,11 +183,18 @@ def finished_pointwise(op, bound, result, final, dtype):
     return tensor
 
 
+def any_large(operands):
+    """Whether kernels for large arrays are worth asking about."""
+    for operand in operands:  # `any` takes twice as long
+        if isinstance(operand, Tensor) and operand._array.size >= WORTH:
+            return True
+    return False
+
+
 def all_of(op, bound, dtype):
-    """Whether the operands are tensors of one dtype, or numbers, and one of them is worth asking about."""
-    sizes = [bound[name]._array.size for name in op.tensors if isinstance(bound[name], Tensor) and bound[name]._dtype is dtype]
-    numbers = [name for name in op.tensors if type(bound[name]) in (int, float)]
-    return len(sizes) + len(numbers) == len(op.tensors) and max(sizes) >= WORTH
+    """Whether the operands are tensors of one dtype, or numbers."""
+    operands = [bound[name] for name in op.tensors]
+    return all([operand._dtype is dtype if isinstance(operand, Tensor) else type(operand) in (int, float) for operand in operands])
 
 
 # (op, arguments) -> an elementwise op's result for large arrays of half types, or None where they are to be widened (rushlight/__init__.py).
