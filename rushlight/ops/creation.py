@@ -497,13 +497,17 @@ def spaced(start, end, steps, dtype):
     kind = np.float64 if dtype in (dtypes.float64, dtypes.complex128) else np.float32
     if dtype.is_complex:
         kind = dtype.numpy.type
-    step = kind((end - start) / max(steps - 1, 1))
-    array, half = row(steps, np.dtype(kind)), steps // 2
-    for low in range(0, steps, BLOCK):  # the first half counts from the start, the second from the end, as PyTorch does
-        high = min(low + BLOCK, steps)
-        middle = min(max(half, low), high)
-        array[low:middle] = kind(start) + step * np.arange(low, middle).astype(kind)
-        array[middle:high] = kind(end) - step * np.arange(steps - 1 - middle, steps - 1 - high, -1).astype(kind)
+    with np.errstate(all="ignore"):
+        first, last = kind(start), kind(end)
+        step = (last - first) / kind(max(steps - 1, 1))
+        # The first half counts from the start, the second from the end, each number rounded once, as PyTorch does.
+        wide = {np.float32: np.float64, np.float64: np.longdouble}.get(kind, kind)
+        array, half = row(steps, np.dtype(kind)), steps // 2
+        for low in range(0, steps, BLOCK):
+            high = min(low + BLOCK, steps)
+            middle = min(max(half, low), high)
+            array[low:middle] = wide(first) + wide(step) * np.arange(low, middle)
+            array[middle:high] = wide(last) - wide(step) * np.arange(steps - 1 - middle, steps - 1 - high, -1)
     return array.astype(dtype.numpy, copy=False)
 
 

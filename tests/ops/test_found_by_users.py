@@ -49,3 +49,9 @@ def test_numpy_scalars_are_exponents_and_bases():
     for result in (np.float32(2) ** x.detach(), np.float32(2) / x.detach(), torch.tensor([2]) ** np.int64(3)):
         assert isinstance(result, torch.Tensor)
     assert (np.float32(2) ** x.detach()).tolist() == [2.0, 4.0]
+
+
+def test_linspace_rounds_each_number_once():
+    single, double = torch.linspace(-3, 3, 101), torch.linspace(-7.3, 2.1, 1000, dtype=torch.float64)
+    assert [single[at].item().hex() for at in (11, 35)] == ["-0x1.2b851e0000000p+1", "-0x1.ccccce0000000p-1"]
+    assert [double[at].item().hex() for at in (58, 76)] == ["-0x1.b045b3a2b9045p+2", "-0x1.a56ec1032056fp+2"]
