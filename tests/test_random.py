@@ -63,6 +63,11 @@ def test_uniform_over_nearly_all_floats():
     assert torch.zeros(3, dtype=torch.float64).uniform_(-1e300, 1e300).tolist() == [-9.31783608698959e+299, -4.2651954655738614e+299, 5.458298886571687e+299]
     with pytest.raises(RuntimeError, match="to is out of bounds for c10::Half"):
         torch.zeros(3, dtype=torch.float16).uniform_(0, 1e5)
+    for _ in range(80):  # machine code takes over
+        many = torch.empty(1 << 16).uniform_(-1, 1)
+    assert many.min() >= -1 and many.max() < 1
+    with pytest.raises(RuntimeError, match="from is out of bounds for float"):
+        many.uniform_(1e39, 1e39)
 
 
 @pytest.mark.parametrize("draw, kind, words", [

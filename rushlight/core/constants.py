@@ -7,7 +7,7 @@ MANY = 512  # that are kept
 
 def constant(dtype, number):
     """The number as an array of a NumPy dtype, which nobody writes into."""
-    key = dtype, number
+    key = dtype, number or repr(number)  # 0.0 and -0.0 would be one key
     found = KEPT.get(key)
     if found is None:
         if len(KEPT) >= MANY:

@@ -57,7 +57,7 @@ def uniform_(array, low=0.0, high=1.0, generator=None):
     if not low <= high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     kind, generator = array.dtype, generator or default_generator
-    if kind is FLOAT32 and high - low < 1e38 and array.flags.c_contiguous:
+    if kind is FLOAT32 and -1e38 < low and high < 1e38 and array.flags.c_contiguous:
         code = machine(array.size)
         if code is not None:
             generator.fill(code.uniform, array)

@@ -12,7 +12,7 @@ def need_tensors(function, **tensors):
             raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type_name(value)}")
 
 
-KNOWN = 512  # results that a function remembers
+KNOWN, HELD = 512, 1 << 22  # results that a function remembers, and bytes of them
 
 
 def remembered(function):
@@ -20,7 +20,7 @@ def remembered(function):
 
     Only what is exactly an int counts as one: 2.0 and True are equal to ints, and mean something else.
     """
-    results = {}
+    results, held = {}, [0]
 
     def call(*arguments):
         for argument in arguments:
@@ -34,13 +34,22 @@ def remembered(function):
         key = (*arguments, *map(type, arguments))
         result = results.get(key)
         if result is None:
-            if len(results) >= KNOWN:
+            result = function(*arguments)
+            held[0] += weight(result)
+            if len(results) >= KNOWN or held[0] > HELD:
                 results.clear()
-            result = results[key] = function(*arguments)
+                held[0] = weight(result)
+            if held[0] <= HELD:
+                results[key] = result
         return result
 
     call.__name__, call.__doc__, call.__wrapped__ = function.__name__, function.__doc__, function
     return call
+
+
+def weight(result):
+    """About how many bytes a result takes: arrays may be as long as an input."""
+    return 64 + (sum(map(weight, result)) if type(result) is tuple else getattr(result, "nbytes", 0))
 
 
 def whole_numbers(value, function, name):

@@ -84,7 +84,7 @@ def source(record, op, name):
     values, given = ("x, z", "(other,)") if binary else ("x", "()")
     body.append("try:")
     if op.ufunc is not None:
-        body += [f"    {op.name}__ufunc({values}, x)", "except RuntimeWarning:",
+        body += [f"    {op.name}__ufunc({values}, x)", "except (RuntimeWarning, FloatingPointError):",
                  "    pass  # who made an error of it; NumPy gives it when all is written"]
     else:
         body += [f"    r = {op.name}__kernel({values})", "    if r.shape != x.shape:",

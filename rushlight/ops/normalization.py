@@ -4,7 +4,7 @@
 """
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, quiet
 from ..core.errors import type_name
 from ..core.modes import flags
 from ..core.size import product
@@ -356,19 +356,11 @@ def update_running(running, value, momentum):
 
 
 def trained_norm(input, running_mean, running_var, weight, bias, momentum, eps):
-    if type(input) is Tensor and input._dtype.fast_float and not flags["special"]:
-        average, variance = statistics_kernel(input._array)
-        if type(running_mean) is Tensor and type(running_var) is Tensor and running_mean._dtype is running_var._dtype is input._dtype:
-            count = input._array.size // variance.size
-            unbiased = variance * variance.dtype.type(count / (count - 1)) if count > 1 else variance / 0
-            for running, value in ((running_mean, average), (running_var, unbiased)):
-                array = running._array
-                array *= array.dtype.type(1 - momentum)
-                array += value * array.dtype.type(momentum)
-                bump(running)
-            return _batch_norm(input, weight, bias, wrap(average), wrap(variance), eps)
-    source = input.detach() if input.requires_grad else input
-    average, variance = _batch_statistics(source if input._dtype.native else source.float())
+    if type(input) is Tensor and input._dtype.fast_float and not flags["special"] and quiet.holds():
+        average, variance = map(wrap, statistics_kernel(input._array))  # nothing to record: the op's own way costs 5 us
+    else:
+        source = input.detach() if input.requires_grad else input
+        average, variance = _batch_statistics(source if input._dtype.native else source.float())
     if running_mean is not None:
         update_running(running_mean, average, momentum)
     if running_var is not None:

@@ -36,26 +36,38 @@ def operand(tensor, written, dtype):
     return tensor._array
 
 
+def done(write, tensor, args, kwargs):
+    """Whether `write` has done it: write(array, dtype, *args, **kwargs) gives the one function that writes, and its operands, or None."""
+    array = own(tensor)
+    if array is None:
+        return False
+    try:
+        call = write(array, tensor._dtype, *args, **kwargs)
+    except (TypeError, ValueError, *WARNINGS):
+        return False  # nothing is written: the other way says it in PyTorch's words, or computes without NumPy's checks
+    if call is None:
+        return False
+    function, one, two = call
+    try:
+        function(one, two, array)
+    except WARNINGS:
+        pass  # NumPy gives them when all is written
+    bump(tensor)
+    return True
+
+
+WARNINGS = (RuntimeWarning, FloatingPointError)  # of who made errors of them
+
+
 def form(record, name):
-    """The in-place form of a composite, or None: `write(array, dtype, *arguments)` says whether it did."""
+    """The in-place form of a composite; None where there is none."""
     write = WRITES.get(record.name)
     if write is None:
         return None
     function = record.function
 
     def in_place(self, *args, **kwargs):
-        array = own(self)
-        if array is not None:
-            try:
-                done = write(array, self._dtype, *args, **kwargs)
-            except RuntimeWarning:
-                done = True  # who made an error of it; NumPy gives it when all is written
-            except (TypeError, ValueError):
-                done = False  # said in PyTorch's words by the other way
-            if done:
-                bump(self)
-                return self
-        return inplace(function, self, args, kwargs)
+        return self if done(write, self, args, kwargs) else inplace(function, self, args, kwargs)
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"In-place version of `{record.name}`; returns the tensor itself."
     in_place.__module__ = function.__module__
@@ -67,22 +79,25 @@ def plus(ufunc):
     def write(array, dtype, other, *, alpha=1):
         values = operand(other, array, dtype)
         if values is None or type(alpha) is not float and type(alpha) is not int:
-            return False
-        ufunc(array, values * alpha, array)
-        return True
+            return None
+        return ufunc, array, values * alpha
     return write
 
 
 def clamp(array, dtype, min=None, max=None):
     if min is None and max is None or type(min) not in NUMBERS or type(max) not in NUMBERS:
-        return False
-    if min is not None and max is not None and (min != min or max != max):
-        return False
-    if min is not None:
-        np.maximum(array, min, out=array)
-    if max is not None:
-        np.minimum(array, max, out=array)
-    return True
+        return None
+    if min is None or max is None:
+        return (lowered, array, max) if min is None else (raised, array, min)
+    return None if min != min or max != max else (lowered, np.maximum(array, min), max)
+
+
+def raised(values, bound, out):
+    np.maximum(values, bound, out=out)
+
+
+def lowered(values, bound, out):
+    np.minimum(values, bound, out=out)
 
 
 NUMBERS = (float, int, type(None))
@@ -90,25 +105,26 @@ NUMBERS = (float, int, type(None))
 
 def masked_fill(array, dtype, mask, value):
     if type(mask) is not Tensor or mask._dtype is not dtypes.bool or type(value) is not float and type(value) is not int:
-        return False
+        return None
     if value - value == 0 and abs(value) > LARGEST["float32"]:
-        return False
-    np.copyto(array, value, where=mask._array)
-    return True
+        return None
+    return put, value, mask._array
+
+
+def put(value, mask, out):
+    np.copyto(out, value, where=mask)
 
 
 def lerp(array, dtype, end, weight):
     values = operand(end, array, dtype)
     if values is None or type(weight) is not float and type(weight) is not int:
-        return False
+        return None
     way = values - array
     if abs(weight) < 0.5:
         way *= weight
-        np.add(array, way, array)
-    else:
-        way *= 1 - dtype.numpy.type(weight)
-        np.subtract(values, way, array)
-    return True
+        return np.add, array, way
+    way *= 1 - dtype.numpy.type(weight)
+    return np.subtract, values, way
 
 
 def plus_of_two(ufunc):
@@ -116,12 +132,11 @@ def plus_of_two(ufunc):
     def write(array, dtype, tensor1, tensor2, *, value=1):
         one, two = operand(tensor1, array, dtype), operand(tensor2, array, dtype)
         if one is None or two is None or type(value) is not float and type(value) is not int:
-            return False
+            return None
         both = ufunc(one, two)
         if value != 1:
             both = both * value
-        np.add(array, both, array)
-        return True
+        return np.add, array, both
     return write
 
 
@@ -134,16 +149,7 @@ def scaled(record):
     write, function = SCALED[record.name], record.function
 
     def in_place(self, other, rest, named):
-        array = own(self) if len(named) == 1 and not rest and "alpha" in named else None
-        if array is not None:
-            try:
-                if write(array, self._dtype, other, **named):
-                    bump(self)
-                    return self
-            except RuntimeWarning:
-                bump(self)
-                return self
-            except (TypeError, ValueError):
-                pass
+        if len(named) == 1 and not rest and "alpha" in named and done(write, self, (other,), named):
+            return self
         return inplace(function, self, (other, *rest), named)
     return in_place

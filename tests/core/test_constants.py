@@ -13,6 +13,7 @@ def test_one_for_each_dtype(monkeypatch):
     assert constant(np.dtype(np.float64), 1).dtype == np.float64
     with pytest.raises(ValueError, match="read-only"):
         one[...] = 2
+    assert np.signbit(constant(kind, -0.0)) and not np.signbit(constant(kind, 0.0)) and not np.signbit(constant(kind, 0))
     monkeypatch.setattr(constants, "MANY", 3)
     monkeypatch.setattr(constants, "KEPT", {})
     assert [float(constant(kind, number)) for number in range(5)] == [0, 1, 2, 3, 4] and len(constants.KEPT) <= 3

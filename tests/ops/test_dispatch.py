@@ -53,6 +53,9 @@ def test_numpy_s_warnings_neither_show_nor_break():
         warnings.simplefilter("error")
         assert torch.tensor([0.0]).log().item() == -np.inf
         assert (torch.zeros(1) / 0).isnan().item()
+        average, variance = torch.zeros(3), torch.ones(3)
+        made = torch.nn.functional.batch_norm(torch.full((4, 3), np.inf), average, variance, training=True)
+        assert made.isnan().all() and average.tolist() == [np.inf] * 3 and variance.isnan().all()
 
 
 def test_a_foreign_operand_gets_its_turn():

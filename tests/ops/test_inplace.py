@@ -1,4 +1,5 @@
 """In-place forms of elementwise ops: what they write, what they leave to the general way, and that each write is counted once."""
+import math
 import warnings
 
 import numpy as np
@@ -151,3 +152,19 @@ def test_whole_numbers():
         x /= 2
     assert (torch.arange(3) - 1).tolist() == [-1, 0, 1] and (torch.arange(3) % 2 == 1).tolist() == [False, True, False]
     assert (torch.tensor([250], dtype=torch.uint8) + 10).item() == 4 and (torch.tensor([True]) + 1).item() == 2
+
+
+@pytest.mark.parametrize("strict", ["warnings", "errstate"])
+def test_errors_that_are_made_of_warnings_change_nothing(strict):
+    """Each form writes once: what NumPy would complain of before, or after, it wrote is computed all the same."""
+    huge = torch.tensor([3e38, 1.0])
+    wanted = {"mul_": (huge.clone(), (torch.tensor([10.0, 3.0]),), {}, [math.inf, 3.0]), "addcdiv_": (torch.zeros(2), (torch.ones(2), torch.tensor([0.0, 4.0])), {}, [math.inf, 0.25]),
+              "addcmul_": (torch.zeros(2), (huge, huge), {}, [math.inf, 1.0]), "lerp_": (huge.clone(), (-huge, 0.25), {}, [-math.inf, 0.5]),
+              "add_": (huge.clone(), (huge,), {"alpha": 2}, [math.inf, 3.0]), "clamp_": (torch.tensor([math.nan, 3.0]), (0, 2), {}, [math.nan, 2.0])}
+    for name, (x, arguments, named, values) in wanted.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with np.errstate(all="warn" if strict == "warnings" else "raise"):
+                getattr(x, name)(*arguments, **named)
+        np.testing.assert_array_equal(x.numpy(), np.array(values, np.float32), name)
+        assert x._version == 1
