@@ -57,24 +57,24 @@ def until_large(name):
     return wrap
 
 
-HALF_LARGE = 1 << 21  # multiplications of half types from which a program pays
+HALF_WORK = 1 << 21  # multiplications of half types from which a program pays
 
 
 def half_product(name, left, right):
     """A product of half types: where it is large, the kernels know whether the processor has an instruction for it."""
-    large = left.dtype == right.dtype and left.size * right.shape[-1] >= HALF_LARGE
+    large = left.dtype == right.dtype and left.size * right.shape[-1] >= HALF_WORK
     return imported("kernels.eager").half_product(name, left, right) if large else None
 
 
 def half_linear(name, bias, input, weight):
     """The same of a linear layer, with its bias."""
-    large = input.dtype == weight.dtype == bias.dtype and weight.ndim == 2 <= input.ndim and input.size * weight.shape[0] >= HALF_LARGE
+    large = input.dtype == weight.dtype == bias.dtype and weight.ndim == 2 <= input.ndim and input.size * weight.shape[0] >= HALF_WORK
     return imported("kernels.eager").half_product(name, bias, input, weight) if large else None
 
 
 def half_cast(name, array, dtype, source):
     """A large array of a half type in another dtype."""
-    return imported("kernels.eager").half_cast(name, array, dtype, source) if array.size >= generate.NAMES["LARGE"] else None
+    return imported("kernels.eager").attempt_cast(array, dtype, source) if array.size >= generate.NAMES["LARGE"] else None
 
 
 def recast_half(array, dtype):
@@ -162,7 +162,9 @@ def imported(module):
         return importlib.import_module("." + module, __name__)
 
 
-OWN = {"MODULES", "NAMES", "OWN", "Waits", "absent", "busy", "compiled_layers", "fused_on_all_cores", "generate", "graph_node", "half_cast", "imported", "importlib", "on_all_cores", "os"}  # this file's own business
+# This file's own business.
+OWN = set("""HALF_WORK MODULES NAMES OWN Waits _name absent busy compiled_layers dispatch dtypes fused_on_all_cores generate graph_node half_cast half_gradients
+    half_linear half_points half_product half_rule imported importlib modes on_all_cores os parallel recast_half record until_large""".split())
 
 
 def __dir__():

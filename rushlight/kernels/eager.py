@@ -11,6 +11,7 @@ else does not fit stays with NumPy.  Their gradients' rules become kernels in th
 import ctypes
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +58,10 @@ OPENED = generate.OPENED | frozenset("glu_backward huber_backward smooth_l1_back
 WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
 LINEAR = ("_linear_rows", "_linear_batch")  # likewise, of half types
 CASTS = ("float16", "bfloat16", "float32", "float64")
-_kernels: dict[tuple, Any] = {}
+MOST = 512  # kernels, and uses that are counted
+_kernels: dict[tuple, Any] = {}  # by use; None where there is none
+_uses: dict[tuple, int] = {}  # how often those came that have none yet
+_widths: Counter[str] = Counter()  # of the kernels of each op on rows
 _lock = threading.Lock()
 free_in_child(_lock)
 
@@ -272,16 +276,23 @@ def attempt_fold(name: str, array: np.ndarray, *args: Any) -> Any:
 
 def kernel(key: tuple, example: Any = None) -> Any:
     """The kernel for a use, None where NumPy serves. `example`: the sizes of what is open to all."""
-    found = _kernels.get(key, 0)
-    if type(found) is not int:
+    found = _kernels.get(key, _kernels)
+    if found is not _kernels:
         return found
     with _lock:
-        _kernels[key] = found + 1
-        if (key[0] in WHOLE and key[0] not in PRODUCTS or key[0] in (opened.OPEN, opened.WHOLE)) and found < USES:
+        if key in _kernels:  # another thread has made it meanwhile
+            return _kernels[key]
+        uses = _uses.get(key, 0)
+        if (key[0] in WHOLE and key[0] not in PRODUCTS or key[0] in (opened.OPEN, opened.WHOLE)) and uses < USES:
+            if len(_uses) >= MOST:
+                _uses.clear()
+            _uses[key] = uses + 1
             return None
-        if len(_kernels) > 512 or key[0] in ROWS and sum(other[0] == key[0] for other in _kernels) > WIDTHS:
-            _kernels[key] = None
+        _uses.pop(key, None)
+        if len(_kernels) >= MOST or _widths[key[0]] >= WIDTHS:
             return None
+        if key[0] in ROWS:
+            _widths[key[0]] += 1
         try:
             made = made_for(key, example) if llvm.available() and structs.layout_is_known() else None
         except later.Slow:
@@ -361,11 +372,6 @@ def attempt_cast(array: np.ndarray, dtype: Any, source: Any) -> np.ndarray | Non
     out = memory.empty(array.shape, dtype.numpy)
     fill(found, "_cast", list(arguments), [array], out)
     return out
-
-
-def half_cast(name: str, array: np.ndarray, dtype: Any, source: Any) -> np.ndarray | None:
-    """The same, where a half type comes in."""
-    return attempt_cast(array, dtype, source)
 
 
 def attempt(name: str, args: tuple) -> np.ndarray | None:
