@@ -68,7 +68,7 @@ class Plan:
             loops = max([1] + [typical(size(stage.loops)) for stage in kernel.stages])
             block = max(BLOCK // loops, 1) if any(stage.loops for stage in kernel.stages) else BLOCK
             block = kernel.block or (max(BLOCK // self.lanes, self.lanes) if self.squares else block)
-            self.block = ceil_div(block if is_open else min(self.extent, block), self.step) * self.step
+            self.block = ceil_div(block if is_open else max(min(self.extent, block), 1), self.step) * self.step  # there may be no items at all
             self.blocks = ceil_div(self.extent, self.block)
         self.items = rows * self.blocks
 
@@ -543,11 +543,11 @@ class Emitter:
             pointer = f.emit(POINTER, f"getelementptr {element}, {pointer}, {position}")
         if lanes == 1:
             if mask is not None:
-                pointer = mask.select(pointer, self.bases[expr.buffer])
+                pointer = mask.select(pointer, self.nowhere())
             return f.load(kind, pointer, align)
         if expr.guard is not None and not self.depends_known(expr.guard):
             # Lanes that a mask leaves out take hundreds of cycles where nothing lies in memory.
-            pointer = self.uniform[expr.guard].select(pointer, self.bases[expr.buffer])
+            pointer = self.uniform[expr.guard].select(pointer, self.nowhere())
         if mask is None:
             mask = f.constant(yes, True)
         if step == 1:
@@ -561,6 +561,10 @@ class Emitter:
             return gather()
         # The border of a row is in few of its vectors, and to gather no lane takes as long as all of them.
         return f.value_if(f.intrinsic("vector.reduce.or", mask, result=Type("i1"), types=(yes,)), gather, zero)
+
+    def nowhere(self) -> Value:
+        """Where what no guard lets through is read: a buffer's own beginning may be an entry of it that is not there, see `program.canonical`."""
+        return Value(self.f, self.f.module.table("nowhere", "i64", [0] * 8), POINTER)
 
     def position(self, expr: Fetch, copy: int, lanes: int, asked: Value | None) -> Value:
         """Where in the buffer a computed position leads; 0, and a fault noted, where it is out of range."""

@@ -311,3 +311,24 @@ def test_a_table_of_arrays_is_read_within_bounds(end):
 
     out, = run_guarded(compiled(total, *arrays), arrays, end)
     np.testing.assert_allclose(out, np.sum(arrays, 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("rows, target_dims", [(300, None), (3, None), (20, [1])])
+def test_parts_that_a_guard_keeps_out_are_not_read(rows, target_dims, end):
+    """A part of a join is numbered from where the join begins, which is an address before that part: nothing lies there."""
+    first, guarded = RNG.normal(size=(rows, 3)).astype(np.float32), Guarded(RNG.normal(size=(rows, 4)).astype(np.float32), end)
+    second = guarded.array[:, 0 if not end else 1::3]
+
+    def joined(m, a, b):
+        parts = RULES["cat"](m, [m.point("add", a, 1), RULES["abs"](m, b), b], 1)
+        return RULES["sum"](m, parts) if target_dims is None else RULES["sum"](m, parts, *target_dims)
+
+    native = compiled(joined, first, second)
+    try:
+        out = np.empty(*native.outputs[0])
+        assert native.run(pool.pool().address, 0, native.inputs, [first, second, out]) == 0
+    finally:
+        guarded.release()
+    want = np.concatenate([first + 1, np.abs(second), second], 1).astype(np.float64)
+    np.testing.assert_allclose(out, want.sum() if target_dims is None else want.sum(*target_dims), rtol=1e-4, atol=1e-3)
