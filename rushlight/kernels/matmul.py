@@ -416,8 +416,6 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     shape = nearby(shape._replace(pack_a=shape.pack_a or "a" in made, pack_b=shape.pack_b or "b" in made), b, made.get("b"))
     c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
     shape, after, more, out = followed(follow, shape, out)
-    key = ("matmul", array.dtype, shape, a, b, c, after, *[(side, one.key) for side, one in sorted(made.items())], *sorted(sums))
-    code = module.shared.setdefault(key, name)
     buffers, scratch, steps = [out if side in made else placed(source) for side, source in zip("ab", sources)], [], []
     buffers.append(out)
     many = {"a": any(possibly(s) for _, s in a.batch), "b": any(possibly(s) for _, s in b.batch)}
@@ -427,6 +425,8 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     within = {label: wanted and not is_open(readers) and readers <= most and (many[label] or same(batch, 1)) and not LASTS.get()(source)
               for label, wanted, readers, most, source in (("a", shape.pack_a, shape.column_blocks, 1 if "a" in made else 2, sources[0]),
                                                            ("b", shape.pack_b, shape.row_blocks, 1, sources[1]))}
+    key = ("matmul", array.dtype, shape, a, b, c, after, *within.values(), *[(side, one.key) for side, one in sorted(made.items())], *sorted(sums))
+    code = module.shared.setdefault(key, name)
     for label, wanted, region, tiles, width in (("a", shape.pack_a, shape.a_region, shape.row_tiles, shape.rows),
                                                 ("b", shape.pack_b, shape.b_region, shape.column_tiles, shape.width)):
         if wanted:

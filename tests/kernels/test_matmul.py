@@ -7,6 +7,8 @@ import pytest
 
 from rushlight.core.parallel import limited
 from rushlight.kernels import llvm, matmul
+from rushlight.kernels.arrays import External, Source
+from rushlight.kernels.ir import Module
 from rushlight.kernels.rules import RULES
 
 from .test_runtime import RNG, compiled, run_guarded, target  # noqa: F401 (a fixture)
@@ -71,3 +73,17 @@ def test_panels_that_tasks_lay_out_for_themselves(batch, m, k, n, turned, target
     left, right = (np.swapaxes(side, -1, -2) if other else side for side, other in zip((a, b), turned))
     np.testing.assert_allclose(results[0], left.astype(np.float64) @ right, rtol=1e-4, atol=1e-3)
     np.testing.assert_array_equal(*results)  # how a product is shared out changes no bit
+
+
+def test_products_whose_operands_are_laid_out_at_other_times_share_no_code():
+    """In a loop, what lasts over its turns is laid out once before them, by a step; what changes, by the task that reads it."""
+    module, token = Module(), matmul.LASTS.set(lambda source: source.buffer == "lasting")
+    try:
+        emitted = []
+        for name, buffer in (("one", "lasting"), ("two", "changing"), ("three", "changing")):
+            sources = [Source("x", (4, 256), "float32", (256, 1), 0), Source(buffer, (256, 100), "float32", (1, 256), 0)]
+            array = External("matmul", tuple(sources), (4, 100), "float32", ())
+            emitted.append([step.function for step in matmul.emit_matmul(module, name, array, sources, "out", 256).steps])
+    finally:
+        matmul.LASTS.reset(token)
+    assert emitted == [["one_pack_b", "one_blocks"], ["two_blocks"], ["two_blocks"]]
