@@ -125,7 +125,7 @@ class Product(Packing):
         Without `adds` it is always stored, and there is no `add`.
 
         Where its rows of A lie is part of a tile's code: 1 entry apart in panels and in a transposed A, else A's rows.
-        Other strides are arguments, and the number of columns where `columns` is None.
+        Other strides are arguments, and the number of columns where `columns` is None: any up to all that the vectors of the shape have.
         """
         shape, numbers = self.shape, self.numbers()
         left = 1 if shape.pack_a else self.a.first
@@ -138,7 +138,7 @@ class Product(Packing):
         whole = shape.pack_b or columns is not None and not columns % shape.lanes  # vectors of B may be read whole
         flags = "".join(f"_{name}" for name, holds in (
             ("steps", "a_step" in numbers), ("asks", asks), ("jumps", jumps), ("adds", adds), ("spreads", spreads), ("part", not whole)) if holds)
-        name = f"tile_{self.packed}_{rows}_{columns or 'x'}_{shape.lanes}_a{'x' if is_open(left) else left}_{unroll}{flags}".replace("-", "m")
+        name = f"tile_{self.packed}_{rows}_{columns or f'x{shape.vectors}'}_{shape.lanes}_a{'x' if is_open(left) else left}_{unroll}{flags}".replace("-", "m")
         if name in self.module.functions:
             return name
         more = [*numbers, *(["columns"] if columns is None else [])]

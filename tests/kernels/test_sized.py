@@ -366,3 +366,16 @@ def test_nothing_is_rolled(trained):
     """A rule that divides by a size of zero leaves the op to itself."""
     x = torch.ones(0, 3, requires_grad=trained)
     assert torch.compile(lambda x: x.roll(1, 0) * 2)(x).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_of_several_widths_in_one_program(dtype):
+    """Their tiles differ where the sizes that they were made for asked for more or fewer vectors of columns."""
+    sizes = [(65, 33, 7), (33, 7, 65), (33, 65, 7), (17, 9, 16), (35, 9, 33), (9, 40, 129)]
+    operands = [torch.from_numpy(RNG.normal(size=shape)).to(dtype) for m, k, n in sizes for shape in ((m, k), (k, n))]
+
+    def products(*operands):
+        return [a @ b for a, b in zip(operands[::2], operands[1::2])]
+
+    for found, a, b in zip(torch.compile(products, dynamic=True)(*operands), operands[::2], operands[1::2]):
+        np.testing.assert_allclose(found.numpy(), a.numpy().astype(np.float64) @ b.numpy().astype(np.float64), rtol=1e-4, atol=1e-4)
