@@ -283,7 +283,7 @@ def kernel(key: tuple, example: Any = None) -> Any:
         if key in _kernels:  # another thread has made it meanwhile
             return _kernels[key]
         uses = _uses.get(key, 0)
-        if (key[0] in WHOLE and key[0] not in PRODUCTS or key[0] in (opened.OPEN, opened.WHOLE)) and uses < USES:
+        if (key[0] in WHOLE and key[0] not in PRODUCTS or key[0] in (opened.OPEN, opened.RULE)) and uses < USES:
             if len(_uses) >= MOST:
                 _uses.clear()
             _uses[key] = uses + 1
@@ -309,8 +309,8 @@ REFUSED = (Unsupported, Fixed, llvm.CompileError, RuntimeError, ValueError, Type
 
 
 def made_for(key: tuple, example: Any) -> Any:
-    if key[0] == opened.WHOLE:
-        return opened.compiled_whole(rule_for(key[1]), key[2], example)
+    if key[0] == opened.RULE:
+        return opened.compiled_rule(rule_for(key[1]), key[2], example)
     if key[0] == opened.OPEN:
         return opened.compiled(rule_for(key[1]), key[2], key[3], example)
     kinds = ((WHOLE.union(LINEAR), whole), (SCANS, Scan), (PLACES, Places), (("max_pool_backward",), MaxPoolGradient), (along.ACTS, along.Along), (FOLDS, Fold))
@@ -382,7 +382,7 @@ def attempt(name: str, args: tuple) -> np.ndarray | None:
     if name == "cast_back":
         return attempt_cast(first, args[1], BY_NUMPY[dtype])
     if name in OPENED:
-        return opened.whole(kernel, name, args)
+        return opened.by_rule(kernel, name, args)
     if dtype.kind != "f" or dtype.itemsize < 4:
         return None
     if name in ("embedding_backward", "index_backward"):

@@ -2,7 +2,7 @@
 
 Elementwise ops on large arrays that do not all lie alike (broadcast, transposed, of several dtypes): dims that all operands go through in
 one step are one dim; what is left is a program for this arrangement, which says what operand has which dims. And other ops by their
-rules, several loop nests or one (`whole`). Read `elementwise` first.
+rules, several loop nests or one (`by_rule`). Read `elementwise` first.
 """
 
 from collections.abc import Callable
@@ -20,10 +20,8 @@ from .sizes import Sizes, same
 
 SHORT = 16  # elements of the innermost dim, below which vectors are hardly filled
 DIMS = 4
-Steps = list[tuple[int, ...]]
-
-
 HALVES = ("float16", "bfloat16")  # computed in float32, and rounded once
+Steps = list[tuple[int, ...]]
 
 
 def elementwise(find: Any, name: str, args: tuple, gives: str | None = None) -> np.ndarray | None:
@@ -62,7 +60,7 @@ def elementwise(find: Any, name: str, args: tuple, gives: str | None = None) -> 
     return restored(result.reshape(turned), order)
 
 
-OPEN, WHOLE = "open", "whole"  # the first words of the keys
+OPEN, RULE = "open", "rule"  # the first words of the keys
 
 
 def memory_order(array: np.ndarray, shape: tuple[int, ...]) -> list[int]:
@@ -104,7 +102,7 @@ def restored(result: np.ndarray, order: list[int]) -> np.ndarray:
     return result if order == sorted(order) else result.transpose(np.argsort(order))
 
 
-def whole(find: Any, name: str, args: tuple) -> np.ndarray | None:
+def by_rule(find: Any, name: str, args: tuple) -> np.ndarray | None:
     """What an op gives for row-major arrays by its rule; None where NumPy serves. Sizes that are equal stand for one that is open."""
     known: dict[int, int] = {}
     arguments: list[Any] = []
@@ -120,7 +118,7 @@ def whole(find: Any, name: str, args: tuple) -> np.ndarray | None:
             arguments.append(tuple(arg) if isinstance(arg, list) else arg)
     if outline.enough:
         return None
-    key = (WHOLE, name, tuple(arguments))
+    key = (RULE, name, tuple(arguments))
     try:
         found = find(key, example=list(known))
         return None if found is None else found.call(*arrays)[0]
@@ -128,7 +126,7 @@ def whole(find: Any, name: str, args: tuple) -> np.ndarray | None:
         return None
 
 
-def compiled_whole(rule: Any, arguments: tuple, example: list[int]) -> Any:
+def compiled_rule(rule: Any, arguments: tuple, example: list[int]) -> Any:
     """The program of a rule for row-major arrays whose dims are the numbers of sizes (-1: of 1)."""
     sizes, make = Sizes(), Maker()
     symbols = [*[sizes.symbol(f"s{at}", size) for at, size in enumerate(example)], 1]

@@ -337,7 +337,7 @@ def test_sums_and_norms_of_rows(shape, dims, dtype):
                           (torch.linalg.vector_norm(x, 2, dims, keepdim), np.sqrt(np.square(exact).sum(axis=dims, keepdims=keepdim)))):
             assert got.shape == want.shape and got._array.dtype == dtype
             np.testing.assert_allclose(got._array, want.astype(dtype), **loose)
-    np.testing.assert_allclose(float(x.sum()), float(exact.sum()), rtol=1e-4)
+    np.testing.assert_allclose(float(x.sum()), float(exact.sum()), **loose)  # the numbers may well cancel out
     np.testing.assert_allclose(float(x.norm()), float(np.sqrt(np.square(exact).sum())), rtol=1e-5)
 
 
