@@ -54,10 +54,18 @@ def copied(make: Maker, input: Array) -> Array:
 # -- elementwise -----------------------------------------------------------------------------------------------------
 
 
+def in_common(make: Maker, input: Any, *others: Any) -> list[Any]:
+    """As ops.pointwise.in_common."""
+    common = make.result_dtype(input, *others)
+    return [make.cast(other, common) if isinstance(other, Array) else other for other in others]
+
+
 def binary(scalar: str) -> Callable:
     def apply(make: Maker, input: Any, other: Any, *, alpha: Any = 1, out: None = None) -> Array:
         only(out=out)
         if alpha != 1:
+            other, = in_common(make, input, other)
+            alpha = bool(alpha) if make.result_dtype(input, other) == "bool" else alpha
             other = make.point("mul", other, alpha) if isinstance(other, Array) else other * alpha
         return make.point(scalar, input, other)
     return apply
@@ -323,13 +331,13 @@ def lerp(make: Maker, input: Array, end: Array, weight: Any) -> Array:
 
 @rule("addcmul")
 def addcmul(make: Maker, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1) -> Array:
-    product = make.point("mul", tensor1, tensor2)
+    product = make.point("mul", *in_common(make, input, tensor1, tensor2))
     return make.point("add", input, product if value == 1 else make.point("mul", product, value))
 
 
 @rule("addcdiv")
 def addcdiv(make: Maker, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1) -> Array:
-    quotient = div(make, tensor1, tensor2)
+    quotient = div(make, *in_common(make, input, tensor1, tensor2))
     return make.point("add", input, quotient if value == 1 else make.point("mul", quotient, value))
 
 

@@ -15,7 +15,7 @@ from .make import Maker, Unsupported
 from .rules import RULES
 from .rules_convolution import parameters as convolution_parameters
 from .rules_nn import attention_arguments
-from .rules_primitive import DIRECT, Symbol, apply, bare, body, cast, symbols, widened
+from .rules_primitive import DIRECT, Symbol, apply, bare, body, cast, in_common, symbols, widened
 from .rules_reduction import variance_arguments
 from .sizes import same
 
@@ -38,6 +38,12 @@ CASTS = {"float": "float32", "double": "float64", "bfloat16": "bfloat16", "half"
 
 def cast_direct(kind: str) -> Callable:
     return lambda make, input, memory_format=None: to_direct(make, input, dtypes.BY_NAME[kind])
+
+
+def scaled(make: Maker, input: Any, other: Any, alpha: Any) -> Any:
+    """As ops.pointwise.scaled."""
+    other, = in_common(make, input, other)
+    return apply(make, "mul", other, builtins.bool(alpha) if make.result_dtype(bare(input), bare(other)) == "bool" else alpha)
 
 
 def like_direct(name: str) -> Callable:
@@ -394,9 +400,9 @@ DIRECT.update({
     "mse_loss": lambda make, input, target, size_average=None, reduce=None, reduction="mean", weight=None: apply(
         make, "_mse_loss", *in_full(make, input, target), reduction),
     "add": lambda make, input, other, alpha=1, out=None: apply(
-        make, "_add", input, other if alpha == 1 else apply(make, "mul", other, alpha)),
+        make, "_add", input, other if alpha == 1 else scaled(make, input, other, alpha)),
     "sub": lambda make, input, other, alpha=1, out=None: apply(
-        make, "_sub", input, other if alpha == 1 else apply(make, "mul", other, alpha)),
+        make, "_sub", input, other if alpha == 1 else scaled(make, input, other, alpha)),
     "scatter_add": lambda make, input, dim, index, src: apply(make, "_scatter_add", input, make.dim(input.array, dim), index, src),
     "index_add": lambda make, input, dim, index, source, *, alpha=1: apply(
         make, "_index_add", input, make.dim(input.array, dim), index, source, alpha),

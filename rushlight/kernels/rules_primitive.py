@@ -179,6 +179,12 @@ def cast(make: Maker, symbol: Any, dtype: Any) -> Any:
     return symbol if symbol.dtype is dtype else apply(make, "_cast", symbol, dtype, symbol.dtype)
 
 
+def in_common(make: Maker, input: Any, *others: Any) -> list[Any]:
+    """As ops.pointwise.in_common."""
+    common = dtypes.BY_NAME[make.result_dtype(*map(bare, (input, *others)))]
+    return [cast(make, other, common) if type(other) is Symbol else other for other in others]
+
+
 WHOLE = ("opaque", "convolution")  # families whose half types are widened, computed as a whole and rounded once
 
 
@@ -305,12 +311,13 @@ class Helper:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         straight = STRAIGHT.get(self.function.__name__)
         if straight is not None:
-            return straight(*args)  # their keywords only name arguments
+            return straight(self.make, *args)  # their keywords only name arguments
         return body(self.make, self.function)(*args, **kwargs)
 
 
 # Functions that run an op without its general path, and what they come to.
-STRAIGHT = {"need_tensors": lambda *args: None, "several": lambda function, pieces, input, *values: function(input, *values), "join": lambda function, tensors, dim: function(tensors, dim)}
+STRAIGHT = {"need_tensors": lambda make, *args: None, "several": lambda make, function, pieces, input, *values: function(input, *values),
+            "join": lambda make, function, tensors, dim: function(tensors, dim), "in_common": in_common}
 
 
 def deep(function: Callable, value: Any) -> Any:

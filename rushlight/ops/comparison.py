@@ -6,7 +6,7 @@ from ..core.promotion import checked_number, number_dtype, promote_types
 from ..tensor import Parameter, Tensor, new, tick, wrap
 from .dispatch import scalar_name
 from .generate import make_classes
-from .pointwise import _add, _div, mul
+from .pointwise import _add, _div, in_common, mul
 from .record import composite, pointwise
 
 flags, grad_enabled = modes.flags, modes.grad_enabled
@@ -129,7 +129,7 @@ def addcmul(input, tensor1, tensor2, *, value=1, out=None):
     >>> torch.addcmul(torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([3.0]), value=0.5)
     tensor([4.])
     """
-    product = mul(tensor1, tensor2)
+    product = mul(*in_common(input, tensor1, tensor2))
     if type(value) is int and product.dtype.category == dtypes.INTEGER:
         checked_number(value, product.dtype)
     result = _add(input, product if value == 1 else mul(product, value))
@@ -150,7 +150,7 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
                            "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / tensor2) "
                            "for float inputs. The future addcdiv behavior is just the latter implementation: (input + value * tensor1 / "
                            "tensor2), for all dtypes.")
-    quotient = _div(tensor1, tensor2)
+    quotient = _div(*in_common(input, tensor1, tensor2))
     result = _add(input, quotient if value == 1 else mul(quotient, value))
     return result if out is None else out.copy_checked(result)
 

@@ -8,6 +8,7 @@ from ..core.size import broadcast_shapes as joint_shape
 from ..core.size import product, wrap_dim
 from ..tensor import PLAIN, Tensor
 from .arguments import remembered
+from .pointwise import in_common
 from .record import composite, primitive
 from .view import _permute, reshape
 
@@ -317,7 +318,7 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1, out=None):
     shape = (vec1.shape[0], vec2.shape[0])
     check_expand(input._array, shape)
     alpha, beta = number_as(alpha, input), number_as(beta, input)
-    result = outer(vec1, vec2)
+    result = outer(*in_common(input, vec1, vec2))
     result = result if type(alpha) is int and alpha == 1 else result * alpha
     result = (input if type(beta) is int and beta == 1 else input * beta) + result if beta != 0 else result
     return result if out is None else out.copy_checked(result)

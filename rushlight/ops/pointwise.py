@@ -25,8 +25,16 @@ def subtract(input, other):
 def _sub(input, other): ...
 
 
+def in_common(input, *others):
+    """Tensors in the dtype that they and `input` promote to: what is computed of them on the way to the result has its range."""
+    if all(getattr(other, "_dtype", None) is getattr(input, "_dtype", None) for other in others):
+        return others
+    common = result_dtype([input, *others])
+    return tuple([other.to(common) if isinstance(other, Tensor) and other._dtype is not common else other for other in others])
+
+
 def scaled(other, alpha, input):
-    """other * alpha, with PyTorch's complaints about alpha."""
+    """other * alpha in the dtype that both operands promote to, with PyTorch's complaints about alpha."""
     category = max(getattr(t, "_dtype", dtypes.PYTHON_TYPES.get(type(t), dtypes.int64)).category for t in (input, other))
     if type(alpha) is bool and category != dtypes.BOOL:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
@@ -36,6 +44,9 @@ def scaled(other, alpha, input):
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if type(alpha) in (int, float) and not -128 <= alpha <= 127:  # smaller ones fit all dtypes
         checked_number(alpha, result_dtype([input, other]))
+    if category == dtypes.BOOL and type(alpha) is int:
+        alpha = bool(alpha)
+    other, = in_common(input, other)
     return mul(other, alpha) if isinstance(other, Tensor) else other * alpha
 
 
