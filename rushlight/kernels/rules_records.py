@@ -171,7 +171,7 @@ def entropy(make: Maker, input: Array) -> Array:
 
 @rule("relu_backward")
 def relu_backward(make: Maker, g: Array, out: Array) -> Array:
-    return make.point("mul", g, make.cast(make.point("ne", out, 0, dtype="bool"), g.dtype))
+    return make.where(make.point("eq", out, 0, dtype="bool"), make.number(0, g.dtype), g)
 
 
 @rule("logaddexp")

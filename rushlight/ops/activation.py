@@ -8,6 +8,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.constants import constant
 from ..core.error_function import in_chunks, normal_cdf
+from .comparison import picked
 from .record import composite, pointwise, primitive
 
 
@@ -42,10 +43,14 @@ def relu_kernel(input):
     return np.maximum(0, input)
 
 
-@composite("", raw=lambda g, out: np.multiply(g, np.not_equal(out, ZERO)))
+def raw_relu_backward(g, out):
+    return picked(g, np.not_equal(out, ZERO))
+
+
+@composite("", raw=raw_relu_backward)
 def relu_backward(g, out):
     """NaN lets the gradient through, as in PyTorch."""
-    return g * (out != 0)
+    return where(out == 0, 0, g)
 
 
 @pointwise(relu_kernel, grad=dict(input=lambda g, out: relu_backward(g, out)))
@@ -303,7 +308,7 @@ def _hardswish(input): ...
 
 @composite("")
 def hardswish_backward(g, input):
-    return where(input <= -3, g * 0, where(input < 3, g * (input / 3 + 0.5), g))
+    return where(input <= -3, 0, where(input < 3, g * (input / 3 + 0.5), g))
 
 
 @composite("")

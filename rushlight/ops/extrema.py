@@ -32,7 +32,9 @@ def share_evenly(g, input, out, dims, keepdim, single):
         shape = tuple(1 if at in dims else size for at, size in enumerate(input.shape))
         g, out = reshape(g, shape), reshape(out, shape)
     mask = (input == out) | ((input != input) & (out != out)) if single else input == out
-    return g * mask / sum(mask * ones_like(out), dims, True) if dims else g * mask
+    if single:
+        return where(mask, g / sum(mask * ones_like(out), dims, True) if dims else g, 0)
+    return g * mask / sum(mask * ones_like(out), dims, True) if dims else g * mask  # all NaN where none attains it, as in PyTorch
 
 
 FEW = 1 << 12  # elements of which the place of the largest is found, vector by vector, faster than a reduction starts

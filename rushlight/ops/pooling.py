@@ -10,6 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.size import product
 from .arguments import need_tensors, remembered, whole_numbers
+from .comparison import picked
 from .convolution import tap_slices, taps
 from .record import composite, primitive
 
@@ -86,9 +87,9 @@ def raw_max_backward(g, input, out, size, kernel, stride, padding, dilation):
         won &= free
         free ^= won
         if overlapping:
-            total[place] += g * won
+            total[place] += picked(g, won)
         else:
-            np.multiply(g, won, out=total[place])
+            total[place] = picked(g, won)
     total = total[(..., *(slice(p, p + m) for p, m in zip(padding, input.shape[-len(kernel):])))]
     if not free.any():
         return total

@@ -112,3 +112,29 @@ def test_linear_without_elements_has_gradients(shape, outputs):
     out.sum().backward()
     assert out.shape == (*shape[:-1], outputs) and x.grad.shape == x.shape and weight.grad.shape == weight.shape
     assert bias.grad.tolist() == [math.prod(shape[:-1])] * outputs
+
+
+# function -> (input, which elements its result depends on)
+LEFT_OUT = {
+    "relu": (torch.relu, [-4.0, -1.0, 0.0, 1.0, 2.0, 5.0], [0, 0, 0, 1, 1, 1]),
+    "hardswish": (F.hardswish, [-4.0, -1.0, 0.0, 1.0, 2.0, 5.0], [0, 1, 1, 1, 1, 1]),
+    "max_pool": (lambda x: F.max_pool1d(x.reshape(1, 1, -1), 2), [-4.0, -1.0, 0.0, 1.0, 2.0, 5.0], [0, 1, 0, 1, 0, 1]),
+    "overlapping max_pool": (lambda x: F.max_pool1d(x.reshape(1, 1, -1), 3, 1), [-4.0, -1.0, 7.0, 1.0, 2.0, 5.0], [0, 0, 1, 0, 0, 1]),
+    "median": (lambda x: x.median().reshape(1), [-4.0, -1.0, 0.0, 1.0, 2.0, 5.0], [0, 0, 1, 0, 0, 0]),
+    "max": (lambda x: x.max().reshape(1), [-4.0, -1.0, 0.0, 1.0, 2.0, 5.0], [0, 0, 0, 0, 0, 1]),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bad", [NAN, INF])
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_a_result_does_not_depend_on_gets_no_nan_or_infinity(name, bad, dtype, compiled):
+    function, values, used = LEFT_OUT[name]
+    times = 700 if name in ("relu", "hardswish", "max_pool") else 1  # also as long as takes another way
+    for count in (1, times):
+        x = torch.tensor(values * count, dtype=dtype, requires_grad=True)
+        out = (torch.compile(function) if compiled else function)(x)
+        out.backward(torch.full_like(out, bad))
+        for got, part in zip(x.grad.tolist(), used * count):
+            assert got == 0 if not part else not math.isfinite(got)
