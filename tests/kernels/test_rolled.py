@@ -148,7 +148,7 @@ def test_rows_are_looked_up_before_the_loop():
     native = compiled(lambda make, *arrays: tuple(
         one.array for one in rolled_direct(make, body, 5, *split([Symbol(make, array) for array in arrays], (1, 1, 1)))), h, words, table)
     want = rolled_loop(body, 5, (torch.from_numpy(h),), (torch.from_numpy(words),), (torch.from_numpy(table),))
-    np.testing.assert_allclose(native.call(h, words, table)[0], want[0].numpy(), rtol=1e-5)
+    np.testing.assert_allclose(native.call(h, words, table)[0], want[0].numpy(), rtol=1e-5, atol=1e-6)  # of sums around one
 
 
 def test_more_turns_than_rows_are_refused():
