@@ -1,14 +1,13 @@
 """Ops on few elements of a half type as straight-line Python: widened to float32, computed, rounded once.
 
 What `general` (ops/dispatch.py) does for all dtypes, without asking what it knows here.  An op's function is compiled when the op first sees a half
-type.  Past `HALF_LARGE` elements the casts, and many ops as a whole, are machine code (kernels/eager.py).  Read `source` first.
+type.  Past `WORTH` elements the casts, and many ops as a whole, are machine code (kernels/eager.py).  Read `source` first.
 """
 from ..core import dtypes
 from .generate import NAMES, PLAIN, SCALARS, define, finish_lines, finish_scalar, make_classes, param_array, view_body
-from .graph_node import MOVING
-from .graph_node import WORTH as HALF_LARGE
+from .graph_node import MOVING, WORTH
 
-NAMES.update(FLOAT32=dtypes.float32, F32=dtypes.float32.numpy, HALF_LARGE=HALF_LARGE)
+NAMES.update(FLOAT32=dtypes.float32, F32=dtypes.float32.numpy, WORTH=WORTH)
 DIRECT = frozenset(("_add", "_sub", "mul", "_div"))  # one rounding of the exact result: NumPy's own for half types is the same
 # They compute nothing.
 MOVES = MOVING | {"_clone", "_contiguous", "_diag_embed"}
@@ -45,7 +44,7 @@ def source(op):
     else:
         tests = [PLAIN.format(t) for t in required[1:]] + [f"({t} is None or {PLAIN.format(t)})" for t in optional]
         if op.family == "contraction":
-            tests += [f"{t}._dtype is d and {t}._array.size < HALF_LARGE" for t in required[1:]]
+            tests += [f"{t}._dtype is d and {t}._array.size < WORTH" for t in required[1:]]
         elif op.name == "_cast":
             tests.append("dtype.is_floating_point")
         call = ", ".join(param_array(op, param) for param in op.params)
@@ -55,7 +54,7 @@ def source(op):
                 f"{t}._array.astype(F32) if {t}._dtype.half else {t}._array")
             body.append(f"x_{t} = None if {t} is None else {array}" if t in optional else f"x_{t} = {array}")
         lines = body_of(op, f"{name}__kernel({call})", body, finish_lines(op, first, optional, True))
-        lines = [f"if {' and '.join([*tests, f'{first}._array.size < HALF_LARGE'])}:", *("    " + line for line in lines)]
+        lines = [f"if {' and '.join([*tests, f'{first}._array.size < WORTH'])}:", *("    " + line for line in lines)]
     text = [f"def {name}__half({', '.join(op.params)}):", f"    d = {first}._dtype", *("    " + line for line in lines), "    return NotImplemented"]
     return "\n".join(text) + "\n"
 
@@ -76,11 +75,11 @@ def binary_lines(op):
     extra = "".join(f", {p}" if p in op.positional else f", {p}={p}" for p in op.params if p not in op.tensors)
     kernel, direct = f"{op.name}__kernel(x_{a}, ", op.name in DIRECT
     wide = "" if direct else ".astype(F32)"
-    lines = ["kind = type(" + b + ")", f"if (kind is Tensor or kind is Parameter) and {b}._dtype is d and {a}._array.size < HALF_LARGE and {b}._array.size < HALF_LARGE:"]
+    lines = ["kind = type(" + b + ")", f"if (kind is Tensor or kind is Parameter) and {b}._dtype is d and {a}._array.size < WORTH and {b}._array.size < WORTH:"]
     body = body_of(op, f"{kernel}x_{b}{extra})", [f"x_{a} = {a}._array{wide}", f"x_{b} = {b}._array{wide}"], finish_lines(op, a, (), True), direct)
     lines += ["    " + line for line in body]
     if op.numbers == "none":
         return lines
-    lines.append(f"if {SCALARS} and {a}._array.size < HALF_LARGE:")
+    lines.append(f"if {SCALARS} and {a}._array.size < WORTH:")
     number = [f"x_{a} = {a}._array.astype(F32)", f"z = FLOAT32.numbers.get({b})", "if z is None:", f"    z = number_array(FLOAT32, {b})"]
     return lines + ["    " + line for line in body_of(op, f"{kernel}z{extra})", number, finish_scalar(op, a, b, True))]

@@ -58,7 +58,7 @@ def source(record, op, name):
     binary = len(op.tensors) == 2
     whole = op.name in ("_add", "_sub", "mul")  # of whole numbers, and of half types: one rounding of the exact result
     fast, scalars = ("self._dtype.fast_float", SCALARS) if not whole else (
-        "(self._dtype.fast_float or self._dtype.whole or self._dtype.half and self._array.size < HALF_LARGE)",
+        "(self._dtype.fast_float or self._dtype.whole or self._dtype.half and self._array.size < WORTH)",
         f"({SCALARS} and d.fast_float or kind is int and d.whole and -128 <= other < 128)")
     arguments = "self, other=ABSENT, *rest, **named" if binary else "self, *rest, **named"
     lines = [f"def {name}({arguments}):",
