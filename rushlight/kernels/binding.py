@@ -1,8 +1,8 @@
 """llvmlite's shared library, called directly: the two dozen C functions that `llvm` needs, with their types.
 
 Importing `llvmlite.binding` takes 40 ms, of which 8 load the library: the rest is Python that nothing here uses (its IR
-builder, importlib.resources, tempfile).  Each `Context` is alone in LLVM, so nothing is shared with other users of llvmlite in
-this process, and none of their locks is needed.  Read `FUNCTIONS` first; its types are those of the `TESTED` versions, and a
+builder, importlib.resources, tempfile).  Each `Context` is alone in LLVM, so other users of llvmlite in this process are not
+met and none of their locks is needed; the one thing shared is an option of LLVM's, set while `Machine.emit` runs.  Read `FUNCTIONS` first; its types are those of the `TESTED` versions, and a
 test compares them with llvmlite's own.
 """
 
@@ -29,6 +29,7 @@ FUNCTIONS: dict[str, tuple] = {  # LLVMPY_...: result, arguments
     "CreateTargetMachineData": (POINTER, POINTER),
     "CopyStringRepOfTargetData": (None, POINTER, SAID),
     "DisposeTargetData": (None, POINTER),
+    "SetCommandLine": (None, TEXT, TEXT),
     "TargetMachineEmitToMemory": (POINTER, POINTER, POINTER, NUMBER, SAID),
     "GetBufferStart": (POINTER, POINTER),
     "GetBufferSize": (ctypes.c_size_t, POINTER),
@@ -86,6 +87,10 @@ class Library:
         text = (said.value or b"").decode()
         self.DisposeString(said)
         return result, text
+
+    def option(self, text: str) -> None:
+        """Set an option of LLVM's command line, for the whole process; one that this LLVM lacks would end the process."""
+        self.SetCommandLine(b"rushlight", text.encode())
 
     @property
     def llvm_version(self) -> str:
@@ -179,8 +184,16 @@ class Machine:
             self.library.DisposeTargetData(data)
 
     def emit(self, module: Module, assembly: bool = False) -> bytes:
-        """The object file of a module, or its assembly text."""
-        buffer, refused = self.library.say(self.library.TargetMachineEmitToMemory, self.handle, module.handle, int(not assembly))
+        """The object file of a module, or its assembly text.
+
+        LLVM's loop strength reduction is left out: it takes a third of the time, and the loops of kernels are no faster for it,
+        for their addresses are a pointer and the loop's counter from the start.
+        """
+        self.library.option("-disable-lsr=true")
+        try:
+            buffer, refused = self.library.say(self.library.TargetMachineEmitToMemory, self.handle, module.handle, int(not assembly))
+        finally:
+            self.library.option("-disable-lsr=false")
         if buffer is None:
             raise RuntimeError(refused)
         try:

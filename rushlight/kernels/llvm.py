@@ -40,7 +40,7 @@ LINKS = 32  # libraries that are linked by one JIT of LLVM's
 PASSES = ("AlwaysInliner", "SROA", "SimplifyCFG")
 # Attributes of functions that hardly ever run, or in which what they call takes the time: their code is made in a fraction of the time.
 PLAIN = 'noinline nounwind "plain"'
-OPTIONS = "6 " + " ".join(PASSES)  # bumped when the pipeline changes, so that cached objects are not mixed
+OPTIONS = "7 " + " ".join(PASSES)  # bumped when the pipeline changes, so that cached objects are not mixed
 
 _lock = threading.RLock()
 _serial = itertools.count()

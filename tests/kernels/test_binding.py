@@ -69,6 +69,39 @@ def test_contexts_are_alone_and_modules_of_one_are_linked():
     assert ".globl" not in machine.emit(both, assembly=True).decode()
 
 
+SPREAD = """define void @f(ptr %a, ptr %b, i64 %step, i64 %n) {
+entry:
+  br label %body
+body:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %place = mul i64 %i, %step
+  %p = getelementptr float, ptr %a, i64 %place
+  %x = load float, ptr %p, align 4
+  %q = getelementptr float, ptr %b, i64 %place
+  store float %x, ptr %q, align 4
+  %next = add nsw i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %body, label %exit
+exit:
+  ret void
+}
+"""
+
+
+def test_the_option_that_is_set_while_code_is_made_is_gone_afterwards():
+    import llvmlite.binding as theirs
+
+    def made_by_llvmlite():
+        machine = theirs.Target.from_default_triple().create_target_machine(opt=2)
+        return machine.emit_assembly(theirs.parse_assembly(SPREAD, theirs.create_context()))
+
+    library, machine = llvm.engine().library, llvm.engine().machine
+    before = made_by_llvmlite()
+    ours = machine.emit(binding.Module(binding.Context(library), SPREAD), assembly=True).decode()
+    assert "mul" in ours and "mul" not in before, "strength reduction turns the product into sums"
+    assert made_by_llvmlite() == before
+
+
 @pytest.mark.parametrize("text", ["define", "define i64 @f() {\n  ret i32 0\n}\n", "define i64 @f() {\n  br label %nowhere\n}\n"])
 def test_what_llvm_refuses_is_an_error(text):
     with pytest.raises(RuntimeError):
