@@ -21,8 +21,8 @@ from ..core import modes
 from ..core.modes import slow
 from ..core.parallel import Threads
 from ..graph.memory import Memory, span
-from ..kernels import dicts, launch, pool
-from ..kernels.launch import CELL, ITEMS, SIZE, TYPE, Rows
+from ..kernels import dicts, pool
+from ..kernels.rows import ADDRESS, CELL, ITEMS, OTHER, PLAIN, SAME, SIZE, TYPE, Rows, slots
 from ..kernels.structs import DATA, word
 from ..nn.hooks import GLOBAL
 from ..nn.module_hooks import CALL_TABLES
@@ -73,14 +73,13 @@ class Facts:
         self.varying = varying_numbers(guards, roots, restless)
         self.roots, self.rows = roots, Rows(len(roots) + len(self.varying))
         self.versions: dict[int, int] = {}
-        self.items: list[tuple[dict, Any, Any]] = []  # dict, key, and the object that must be there
         self.held: list[Any] = []  # what must not be freed while an address is compared with its own
         self.left: list[Guard] = []
         self.objects: dict[Source, Any] = {}
         self.registers: dict[Source, int] = {}
         self.pinned: set[Source] = set()  # tensors whose layout is known to be what it is now
         self.tensors: dict[Source, tuple[bool, bool]] = {}  # whether a tensor is known to require grad, and to have a history
-        self.slots = launch.slots()
+        self.slots = slots()
         for guard in guards:
             try:
                 self.guard(guard)
@@ -128,7 +127,7 @@ class Facts:
 
     def place(self, source: Source) -> int:
         """The register of any object."""
-        return self.register(source) if self.moving(source) else self.rows.made(0, id(self.fixed(source)), launch.ADDRESS)
+        return self.register(source) if self.moving(source) else self.rows.made(0, id(self.fixed(source)), ADDRESS)
 
     def find(self, source: Source) -> Any:
         """The present value of a source that moves."""
@@ -217,8 +216,8 @@ class Facts:
         except Left:
             if type(key) is not str:
                 raise
-            self.held.append((table, value))
-            self.items.append((table, key, value))
+            self.held.append((table, key, value))
+            self.rows.item(table, key, value)
         return value
 
     def state(self, value: Any) -> dict:
@@ -335,7 +334,7 @@ class Facts:
         places = []
         for source, moves in zip(sources, moving):
             value = self.find(source) if moves else self.fixed(source)
-            if type(value) not in launch.PLAIN or type(value._array) is not np.ndarray or min(value._array.strides, default=0) < 0:
+            if type(value) not in PLAIN or type(value._array) is not np.ndarray or min(value._array.strides, default=0) < 0:
                 raise Left
             register, at = (self.register(source), 0) if moves else (0, id(value))
             self.rows.same(register, at + TYPE, id(type(value)))
@@ -377,14 +376,14 @@ class Facts:
         self.rows.same(register, at + TYPE, id(kind))
         self.rows.same(register, at + self.slots["_dtype"], id(dtype))
         self.rows.same(register, at + self.slots["_requires_grad"], id(requires_grad))
-        self.rows.same(register, at + self.slots["_node"], id(None), launch.OTHER if history else launch.SAME)
+        self.rows.same(register, at + self.slots["_node"], id(None), OTHER if history else SAME)
         self.tensors[source] = requires_grad, history
 
     def pin(self, source: Source) -> None:
         """A tensor has the layout that it has now."""
         if source not in self.pinned:
             value = self.find(source) if self.moving(source) else self.fixed(source)
-            if type(value) not in launch.PLAIN:
+            if type(value) not in PLAIN:
                 raise Left
             register, at = (self.register(source), 0) if self.moving(source) else (0, id(value))
             self.rows.same(register, at + TYPE, id(type(value)))
@@ -462,10 +461,13 @@ class Facts:
 
     def mode(self, guard: Guard) -> None:
         """Rare modes are counted over all threads; only the grad mode is asked for at each call."""
-        if guard.operands[0] in ("inference", "autocast"):
-            if modes.flags["special"]:
+        name = guard.operands[0]
+        if name == "grad":
+            self.rows.context(modes.GRAD, guard.operands[1])
+        elif name in ("inference", "autocast"):
+            if modes.counted[0]:
                 raise Left
-            self.version(modes.flags)
+            self.rows.same(self.rows.load(0, id(modes.counted) + ITEMS), 0, id(0))
         elif guard.condition.startswith("Defaults"):
             self.class_attribute(modes.Defaults, "dtype")
         else:

@@ -27,8 +27,10 @@ from ..kernels import launch, pool
 from ..kernels.differentiate import CompiledBackward
 from ..kernels.launch import Direct
 from ..kernels.making import Item, Making
+from ..kernels.rows import ADDRESS, LOAD, NUMBER, OBJECT, PLAIN, TYPE, VALUE, places
 from ..kernels.runtime import Misfit
 from ..kernels.step import Spent
+from ..kernels.structs import DATA
 from ..tensor import OutputEdge, Tensor, counter_of, new, wrap
 from .config import config
 from .facts import Facts, Left
@@ -39,6 +41,7 @@ QUICK = 300e-6  # seconds; a call that takes longer lets go of the GIL, and save
 PATIENCE = 48  # hits until a function counts as one of longer calls
 RESULT, RESULTS = re.compile(r"o\[\d+\]$"), re.compile(r"\bo\[(\d+)\]")
 NONE: Item = ("object", None)
+PACKED = "def call(*args, **kwargs):"
 WORD = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*\b(?! *=[^=])""")  # a string, or a name that is read
 TAKEN = re.compile(r"([SKvat]\d+|o|result|spent|node|frame)$|R_")  # names that the text uses itself
 
@@ -62,6 +65,10 @@ class Hot:
         exec("def call(*args, **kwargs): return R_cold(args, kwargs)", self.scope)
         self.call: Any = self.scope.pop("call")
         self.plain: CodeType = self.call.__code__
+        # The same for a caller that has a tuple and a dict of its own (module.py): nothing is packed once more.
+        exec("def packed(args, kwargs): return R_cold(args, kwargs)", self.scope)
+        self.packed: Any = self.scope.pop("packed")
+        self.packed_plain: CodeType = self.packed.__code__
         self.hits: dict[Entry, tuple[int, float]] = {}  # the ordinary way: how many, and the seconds of the quickest, as any may have had to wait
         self.needed, self.serial = HITS, 0
         self.recent: list[tuple] = []  # the shapes of the last hits
@@ -74,7 +81,7 @@ class Hot:
         """Count a hit the ordinary way; when it is one of many, write the function for it."""
         hits, quickest = self.hits.get(entry, (0, seconds))
         hits, quickest = self.hits[entry] = hits + 1, min(quickest, seconds)
-        shapes = tuple([root._array.shape for root in roots if type(root) in launch.PLAIN])
+        shapes = tuple([root._array.shape for root in roots if type(root) in PLAIN])
         again = shapes in self.recent  # what is written holds for these sizes only: not worth it where each call brings others
         self.recent = [shapes, *self.recent[:KEPT - 1]]
         if hits >= self.needed and again:
@@ -89,6 +96,7 @@ class Hot:
     def reset(self) -> None:
         """Back to the ordinary way."""
         self.call.__code__, self.call.__defaults__, self.call.__kwdefaults__ = self.plain, None, None
+        self.packed.__code__ = self.packed_plain
         self.hits, self.needed, self.chain = {}, HITS, []
 
     def arm(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
@@ -134,7 +142,8 @@ class Hot:
             used[f"{name}_{self.serial}"] = writer.scope[name]
             return f"{name}_{self.serial}"
 
-        made = define(WORD.sub(numbered, "\n".join(writer.text())) + "\n", "call", {})["call"]
+        text = WORD.sub(numbered, "\n".join(writer.text())) + "\n"
+        made = define(text, "call", {})["call"]
         for name in [*self.scope]:
             number = name.rpartition("_")[2]
             if number.isdigit() and int(number) < self.serial - 1:
@@ -151,6 +160,17 @@ class Hot:
             kept.scope[kept.cold] = self.cold if following is None else through(following.function)
         self.scope.update(scope)
         self.call.__code__, self.call.__defaults__, self.call.__kwdefaults__ = made.__code__, defaults, keywords
+        self.repack(text)
+
+    def repack(self, text: str) -> None:
+        """Let `packed` do what the function of this text does."""
+        if text.startswith(PACKED):
+            packed = define(text.replace(PACKED, "def packed(args, kwargs):", 1), "packed", {})["packed"]
+        else:
+            packed = define("def packed(args, kwargs): return R_call(*args, **kwargs)\n", "packed", {})["packed"]
+            self.scope["R_call"] = self.call
+        self.packed.__code__ = packed.__code__
+        self.packed.text = packed  # keeps its text, which is shown in tracebacks
 
 
 class Written(NamedTuple):
@@ -174,7 +194,7 @@ class Writer:
         self.hot, self.entry, self.facts = hot, entry, facts
         self.recipe: Any = entry.recipe
         given = {name: value for name, value in entry.run.__globals__.items() if name != "__builtins__"}
-        self.scope: dict[str, Any] = {**given, "R_cold": hot.cold, "R_grad_enabled": modes.grad_enabled, "R_binder": binder, "R_after": after,
+        self.scope: dict[str, Any] = {**given, "R_cold": hot.cold, "R_binder": binder, "R_after": after,
                                       "R_entry": entry, "R_run": entry.run,
                                       "R_missing": MISSING, "R_given": given_of,
                                       **{f"R_default{i}": value for i, value in enumerate(hot.function.__defaults__ or ())},
@@ -210,7 +230,7 @@ class Writer:
         if self.generic or star is not None and defaults:  # what `*args` holds comes behind the optional ones
             self.generic = True
             given = "".join(f"R_first{i}, " for i in range(bound))
-            self.head = "def call(*args, **kwargs):"
+            self.head = PACKED
             self.aliases = [f"{', '.join(self.roots)}, = R_binder({given}*args, **kwargs)"] if self.roots else [f"R_binder({given}*args, **kwargs)"]
             self.arguments = "args, kwargs"
             return
@@ -239,6 +259,9 @@ class Writer:
         self.head = f"def call({', '.join(parts)}):"
         self.aliases = [f"{root} = {values[name]}" for root, name in zip(self.roots, all_names)]
         given = f"**R_given({{{', '.join(optional)}}})"
+        if self.head == PACKED:
+            self.arguments = "args, kwargs"
+            return
         self.arguments = f"({', '.join(passed)}{',' if passed else ''}), {{{', '.join([*by_name, *[given] * bool(optional)])}}}"
 
     def text(self) -> list[str]:
@@ -247,12 +270,10 @@ class Writer:
     # -- guards ------------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """What the launcher cannot say: the grad mode, items of dicts that change, and the guards that are left."""
+        """What the launcher cannot say: numbers that vary, and the guards that are left."""
         text = Text({**LOADERS, "MODES": MODES, "Defaults": modes.Defaults, **guard_names()})
         body: list[str] = []
         self.numbers = [text.source(source, body) for source in self.facts.varying]
-        for table, key, value in self.facts.items:
-            body.append(f"if {self.const('table', table)}[{key!r}] is not {self.const('item', value)}: raise R_changed")
         for guard in self.facts.left:
             body += self.condition(guard, text)
         for name, value in text.constants.items():
@@ -265,8 +286,6 @@ class Writer:
             self.lines += ["o = None", "try:", *["  " + line for line in body], "except Exception:", "  o = 0", f"if o is not None: {self.otherwise}"]
 
     def condition(self, guard: Guard, text: Text) -> list[str]:
-        if guard.kind == "mode" and guard.operands[0] == "grad":
-            return [f"if R_grad_enabled() is not {guard.operands[1]}: raise R_changed"]
         loads: list[str] = []
         value = text.source(guard.source, loads) if guard.source is not None else ""
         operands = [text.const(operand) for operand in guard.operands]
@@ -305,7 +324,7 @@ class Writer:
         for (register, value), symbol, expected in zip(spread, direct.symbols, layout.inputs, strict=True):
             if symbol is None:
                 rows.array(register, *expected)
-            inputs.append((register, launch.DATA, launch.LOAD) if symbol is None else self.number(register, value, symbol in layout.sizes))
+            inputs.append((register, DATA, LOAD) if symbol is None else self.number(register, value, symbol in layout.sizes))
         if any(np.prod(shape, dtype=np.int64) * dtype.itemsize >= memory.SMALL for shape, dtype in layout.outputs):
             raise Left
         facts.threads()
@@ -378,14 +397,14 @@ class Writer:
             return [NONE] * len(direct.results), lines
         if pair.recorded == 1:
             return [node] * len(pair.picks), []
-        places = launch.places(OutputEdge, ("node", "number"))
-        return [("made", making.object(OutputEdge, places, {"node": node, "number": ("object", next(numbers))})) if differentiable else NONE
+        where = places(OutputEdge, ("node", "number"))
+        return [("made", making.object(OutputEdge, where, {"node": node, "number": ("object", next(numbers))})) if differentiable else NONE
                 for _, _, differentiable in pair.picks], []
 
     def recorded(self, pair: Any, sources: list, shapes: Any, making: Making, arrays: dict[int, int]) -> Item:
         """The node that the launcher makes, as `CompiledBackward` would make itself."""
-        places, facts = launch.places(CompiledBackward, ("rare", "pair", "_outputs", "shapes", "kept", "guard", "edges", "seq")), self.facts
-        if pair.givens or pair.copied or not places or any(source not in facts.tensors for source in sources):
+        where, facts = places(CompiledBackward, ("rare", "pair", "_outputs", "shapes", "kept", "guard", "edges", "seq")), self.facts
+        if pair.givens or pair.copied or not where or any(source not in facts.tensors for source in sources):
             raise Left
         edges: list[Item] = []
         for source in sources:
@@ -395,7 +414,7 @@ class Writer:
         values: dict[str, Item] = {"rare": NONE, "pair": ("object", pair), "_outputs": ("object", pair.recorded), "shapes": ("object", shapes),
                                    "guard": ("object", ()), "kept": ("made", making.tuple([("made", one) for one in kept])),
                                    "edges": ("made", making.tuple(edges)), "seq": ("made", making.step(TIMES))}
-        return "made", making.object(CompiledBackward, places, values)
+        return "made", making.object(CompiledBackward, where, values)
 
     def item(self, source: Any) -> Item:
         """An input of the graph, for the launcher."""
@@ -423,15 +442,15 @@ class Writer:
         if not register:
             word = np.array(value)
             self.facts.held.append(word)
-            return 0, word.ctypes.data, launch.ADDRESS
+            return 0, word.ctypes.data, ADDRESS
         rows = self.facts.rows
-        rows.same(register, launch.TYPE, id(type(value)))
+        rows.same(register, TYPE, id(type(value)))
         if type(value) is float:
-            return register, launch.NUMBER, launch.ADDRESS
+            return register, NUMBER, ADDRESS
         word_register = rows.integer(register)
         if matters:
-            rows.same(word_register, 0, value, launch.OBJECT)
-        return word_register, 0, launch.VALUE
+            rows.same(word_register, 0, value, OBJECT)
+        return word_register, 0, VALUE
 
     def place(self, source: Any, symbol: str | None = None, fixed: bool = False) -> tuple[int, Any]:
         """The register of a tensor's array, and the tensor as it is now; where `fixed`, it must be the same at each call.
@@ -450,10 +469,10 @@ class Writer:
             return facts.register(source), value
         if isinstance(source, Source) and facts.moving(source):
             tensor = facts.find(source)
-            if fixed or type(tensor) not in launch.PLAIN:
+            if fixed or type(tensor) not in PLAIN:
                 raise Left
             register = facts.register(source)
-            facts.rows.same(register, launch.TYPE, id(type(tensor)))
+            facts.rows.same(register, TYPE, id(type(tensor)))
             return facts.rows.load(register, facts.slots["_array"]), tensor
         tensor = facts.fixed(source) if isinstance(source, Source) else source
         if not isinstance(tensor, Tensor):

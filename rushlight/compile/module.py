@@ -21,12 +21,16 @@ class OptimizedModule(Module):
         self._hooks_changed()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._optimized_call(*args, **kwargs)  # one attribute: beside `__getattr__` each takes 60 ns
+        return self._optimized_call(args, kwargs)  # one attribute: beside `__getattr__` each takes 60 ns
 
     def _hooks_changed(self) -> None:
         super()._hooks_changed()
         state = self.__dict__
-        state["_optimized_call"] = super().__call__ if state["_detour"] else state["_compiled"]
+        made = getattr(state["_compiled"], "_rushlight_compiled", None)  # none where compilation is disabled
+        state["_optimized_call"] = self._call_in_full if made is None or state["_detour"] else made.hot.packed
+
+    def _call_in_full(self, args: tuple, kwargs: dict) -> Any:
+        return super().__call__(*args, **kwargs)
 
     @property
     def _rushlight_compiled(self) -> Any:

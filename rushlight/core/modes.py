@@ -20,7 +20,8 @@ AUTOCAST = ContextVar("autocast", default=None)
 RANDOM_RULE = ContextVar("random_rule", default=None)  # why random numbers may not be drawn, if they may not
 
 flags = {"special": 0, "random_rules": 0}  # the namespace of generated op functions shares this dict's entry: see ops/generate.py
-listeners = []  # called when `special` changes
+counted = [0]  # `special` once more, where a launcher finds it: a dict's version changes with each entry into a mode, this only as long as it lasts
+listeners = [lambda count: counted.__setitem__(0, count)]  # called when `special` changes
 slow = [0]  # how many threads translate or must not run compiled code: a compiled function looks closer only then
 
 

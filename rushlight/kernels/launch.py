@@ -16,29 +16,50 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..tensor import Parameter, Tensor
+from ..tensor import Tensor
 from . import dicts, later, llvm
 from .making import MAKE_IR, Making, known
+from .rows import (
+    ADDRESS,
+    ANY,
+    APART,
+    ARRAY,
+    BASE,
+    BITS,
+    BYTE,
+    CELL,
+    CONTEXT,
+    FINITE,
+    FLAGS,
+    HALF,
+    INTEGER,
+    INTO,
+    ITEM,
+    ITEMS,
+    LAYOUT,
+    LOAD,
+    NUMBER,
+    OBJECT,
+    OTHER,
+    REGISTER_BITS,
+    REGISTER_MASK,
+    RUN,
+    SAME,
+    SIZE,
+    TENSOR_SLOTS,
+    TYPE,
+    VALUE,
+    Rows,
+    function_slots,
+    in_runs,
+    places,
+)
 from .structs import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known, word
 
 # Words of the head, which lies in the array that the builtin has as `self`.
-ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, EXHAUSTED, FAULT, PLAN, WORDS = range(18)
-# What a row does with the word at an offset from a register: load it into a register, or compare the word, its lower half or its
-# first byte; for OTHER it must be another.  OBJECT compares the register itself.  APART looks whether two addresses, each with the
-# bytes behind it, are apart.  ADDRESS is the place itself, VALUE the place of a register's own word; INTEGER is the value of a
-# Python int of up to 60 bits; FINITE looks at a Python float; BITS compares what the low half of the wanted word masks with its high half.
-# ARRAY makes one of a plan's arrays (making.py), as the record at that address says.
-# RUN stands for several of SAME in a row: instead of the offset the address of (offset, word) pairs, instead of the word their number.
-LOAD, SAME, HALF, BYTE, OTHER, OBJECT, APART, ADDRESS, VALUE, INTEGER, FINITE, BITS, RUN, ARRAY = range(14)
-INTO = (LOAD, ADDRESS, VALUE, INTEGER)  # the row's last word is the register that takes the result
+ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, EXHAUSTED, FAULT, PLAN, DECREF, VARIABLE, FIND, CLEAR, WORDS = range(22)
+FUNCTIONS = ((INCREF, "Py_IncRef"), (DECREF, "Py_DecRef"), (VARIABLE, "PyContextVar_Get"), (FIND, "PyDict_GetItemWithError"), (CLEAR, "PyErr_Clear"))
 CODES = (-1, -2)  # the numbers that a launcher gives for what a program says, see runtime.write_body
-REGISTER_BITS = 20
-REGISTER_MASK = (1 << REGISTER_BITS) - 1
-REFERENCES, TYPE = 0, 8  # of any object
-SIZE, ITEMS, CELL, NUMBER = 16, 24, 16, 16  # of a list (and a tuple's first item), a cell, a Python number
-BASE, FLAGS = 48, 64  # of an ndarray
-STATE_DICT, STATE_VALUES, STATE_USED = -24, -32, -2  # of a tensor: its dict if it has one, else its attributes and how many
-
 # The digits (of 30 bits) and the sign of a Python int, from its first word.
 INTEGER_TAG = """  %n.negative = icmp slt i64 %n.tag, 0
   %n.opposite = sub i64 0, %n.tag
@@ -61,6 +82,7 @@ entry:
   %registers.n = load i64, ptr %registers.p, align 8
   %registers = alloca i64, i64 %registers.n, align 16
   store i64 0, ptr %registers, align 8
+  %x.value.p = alloca ptr, align 8
   %plan.p = getelementptr inbounds i64, ptr %head, i64 {PLAN}
   %plan = load ptr, ptr %plan.p, align 8
   %makes = icmp ne ptr %plan, null
@@ -115,6 +137,9 @@ row:
     i64 {BITS}, label %masked
     i64 {RUN}, label %runs
     i64 {ARRAY}, label %fresh
+    i64 {LAYOUT}, label %layouts
+    i64 {CONTEXT}, label %contexts
+    i64 {ITEM}, label %items
   ]
 loads:
   %loaded = load i64, ptr %word.p, align 8
@@ -210,6 +235,92 @@ fresh:
   store ptr %array, ptr %array.to, align 8
   %array.made = icmp ne ptr %array, null
   br i1 %array.made, label %row.done, label %miss
+layouts:
+  %l = load ptr, ptr %offset.p, align 8
+  %l.type.p = getelementptr inbounds i8, ptr %base, i64 {TYPE}
+  %l.type = load i64, ptr %l.type.p, align 8
+  %l.type.want = load i64, ptr %l, align 8
+  %l.type.same = icmp eq i64 %l.type, %l.type.want
+  br i1 %l.type.same, label %l.array, label %miss
+l.array:
+  %l.dtype.p = getelementptr inbounds i8, ptr %base, i64 {DESCR}
+  %l.dtype = load i64, ptr %l.dtype.p, align 8
+  %l.dtype.want.p = getelementptr inbounds i64, ptr %l, i64 1
+  %l.dtype.want = load i64, ptr %l.dtype.want.p, align 8
+  %l.dtype.same = icmp eq i64 %l.dtype, %l.dtype.want
+  %l.ndim.p = getelementptr inbounds i8, ptr %base, i64 {NDIM}
+  %l.ndim.word = load i32, ptr %l.ndim.p, align 4
+  %l.ndim = sext i32 %l.ndim.word to i64
+  %l.ndim.want.p = getelementptr inbounds i64, ptr %l, i64 2
+  %l.ndim.want = load i64, ptr %l.ndim.want.p, align 8
+  %l.ndim.same = icmp eq i64 %l.ndim, %l.ndim.want
+  %l.alike = and i1 %l.dtype.same, %l.ndim.same
+  br i1 %l.alike, label %l.dims, label %miss
+l.dims:
+  %l.shape.p = getelementptr inbounds i8, ptr %base, i64 {SHAPE}
+  %l.shape = load ptr, ptr %l.shape.p, align 8
+  %l.strides.p = getelementptr inbounds i8, ptr %base, i64 {STRIDES}
+  %l.strides = load ptr, ptr %l.strides.p, align 8
+  br label %l.dim
+l.dim:
+  %l.i = phi i64 [ 0, %l.dims ], [ %l.i.next, %l.same ]
+  %l.more = icmp slt i64 %l.i, %l.ndim
+  br i1 %l.more, label %l.look, label %row.done
+l.look:
+  %l.i.next = add i64 %l.i, 1
+  %l.pair.p = getelementptr inbounds {{ i64, i64 }}, ptr %l, i64 %l.i.next
+  %l.size.want.p = getelementptr inbounds i64, ptr %l.pair.p, i64 1
+  %l.size.want = load i64, ptr %l.size.want.p, align 8
+  %l.size.p = getelementptr inbounds i64, ptr %l.shape, i64 %l.i
+  %l.size = load i64, ptr %l.size.p, align 8
+  %l.size.same = icmp eq i64 %l.size, %l.size.want
+  %l.stride.want.p = getelementptr inbounds i64, ptr %l.pair.p, i64 2
+  %l.stride.want = load i64, ptr %l.stride.want.p, align 8
+  %l.stride.p = getelementptr inbounds i64, ptr %l.strides, i64 %l.i
+  %l.stride = load i64, ptr %l.stride.p, align 8
+  %l.stride.same = icmp eq i64 %l.stride, %l.stride.want
+  %l.any = icmp eq i64 %l.stride.want, {ANY}
+  %l.fits = or i1 %l.stride.same, %l.any
+  %l.both = and i1 %l.size.same, %l.fits
+  br i1 %l.both, label %l.same, label %miss
+l.same:
+  br label %l.dim
+contexts:
+  %x.get.p = getelementptr inbounds i64, ptr %head, i64 {VARIABLE}
+  %x.get = load ptr, ptr %x.get.p, align 8
+  %x.code = call i32 %x.get(ptr %word.p, ptr null, ptr %x.value.p)
+  %x.fine = icmp eq i32 %x.code, 0
+  br i1 %x.fine, label %x.got, label %troubled
+x.got:
+  %x.value = load ptr, ptr %x.value.p, align 8
+  %x.any = icmp ne ptr %x.value, null
+  br i1 %x.any, label %x.look, label %miss
+x.look:
+  %x.want = load ptr, ptr %want.p, align 8
+  %x.same = icmp eq ptr %x.value, %x.want
+  %x.decref.p = getelementptr inbounds i64, ptr %head, i64 {DECREF}
+  %x.decref = load ptr, ptr %x.decref.p, align 8
+  call void %x.decref(ptr %x.value)
+  br i1 %x.same, label %row.done, label %miss
+items:
+  %d = load ptr, ptr %offset.p, align 8
+  %d.dict = load ptr, ptr %d, align 8
+  %d.key.p = getelementptr inbounds ptr, ptr %d, i64 1
+  %d.key = load ptr, ptr %d.key.p, align 8
+  %d.find.p = getelementptr inbounds i64, ptr %head, i64 {FIND}
+  %d.find = load ptr, ptr %d.find.p, align 8
+  %d.value = call ptr %d.find(ptr %d.dict, ptr %d.key)
+  %d.want = load ptr, ptr %want.p, align 8
+  %d.same = icmp eq ptr %d.value, %d.want
+  br i1 %d.same, label %row.done, label %d.other
+d.other:
+  %d.none = icmp eq ptr %d.value, null
+  br i1 %d.none, label %troubled, label %miss
+troubled:
+  %t.clear.p = getelementptr inbounds i64, ptr %head, i64 {CLEAR}
+  %t.clear = load ptr, ptr %t.clear.p, align 8
+  call void %t.clear()
+  br label %miss
 runs:
   %pairs = load ptr, ptr %offset.p, align 8
   br label %pair
@@ -292,9 +403,6 @@ answer:
 """
 
 
-PLAIN = (Tensor, Parameter)
-
-
 class Method(ctypes.Structure):
     """CPython's PyMethodDef, and the code that its function has been in, which stays."""
 
@@ -309,40 +417,6 @@ class Head(np.ndarray):
 
 
 # -- where things lie ----------------------------------------------------------------------------------------------------
-
-
-def offset_of(owner: Any, value: Any) -> int | None:
-    """Where an object keeps its one reference to another."""
-    found = [8 * i for i in range(2, type(owner).__basicsize__ // 8) if word(id(owner) + 8 * i) == id(value)]
-    return found[0] if len(found) == 1 else None
-
-
-@cache
-def places(kind: type, names: tuple[str, ...]) -> dict[str, int]:
-    """The offsets of a class's slots; none where one is not found."""
-    owner = object.__new__(kind)
-    values = {name: object() for name in names}
-    for name, value in values.items():
-        setattr(owner, name, value)
-    found = {name: offset_of(owner, value) for name, value in values.items()}
-    return {} if None in found.values() else found  # type: ignore[return-value]
-
-
-TENSOR_SLOTS = ("_array", "_dtype", "_requires_grad", "_node", "_grad", "_meta", "_shape")
-
-
-def function_slots() -> dict[str, int] | None:
-    def probe(a: Any = object()) -> Any:
-        return a
-
-    found = {"__defaults__": offset_of(probe, probe.__defaults__), "__code__": offset_of(probe, probe.__code__)}
-    return None if None in found.values() else found  # type: ignore[return-value]
-
-
-@cache
-def slots() -> dict[str, int]:
-    """The offsets of what a tensor and a function hold."""
-    return {**places(Tensor, TENSOR_SLOTS), **(function_slots() or {})}
 
 
 @cache
@@ -410,116 +484,7 @@ def numbers_are_known() -> bool:
     return all((look[one](other) is None) == (one == other) for one in look for other in look) and short(2**60) is True and short(-2**70) is True
 
 
-# -- rows ----------------------------------------------------------------------------------------------------------------
-
-
-class Rows:
-    """Rows in the making. Register 0 is 0, so that an offset from it is an address; arguments follow, then what is loaded."""
-
-    def __init__(self, given: int):
-        self.given, self.next = given, given + 1
-        self.rows: list[tuple[int, int, int, int]] = []
-        self.seen: dict[tuple[int, int, int, int], None] = {}
-        self.loaded: dict[tuple[int, int, int], int] = {}
-
-    def same(self, base: int, offset: int, want: int, how: int = SAME) -> None:
-        """The word at `offset` from a register must be this."""
-        row = (base, offset, how, want)
-        if row not in self.seen:
-            self.seen[row] = None
-            self.rows.append(row)
-
-    def load(self, base: int, offset: int) -> int:
-        """The register of the word at `offset` from a register, which must not be 0."""
-        return self.made(base, offset, LOAD)
-
-    def made(self, base: int, offset: int, how: int) -> int:
-        """The register that a row of this kind gives."""
-        register = self.loaded.get((base, offset, how))
-        if register is None:
-            register = self.loaded[base, offset, how] = self.next
-            self.next += 1
-            self.rows.append((base, offset, how, register))
-        return register
-
-    def integer(self, register: int) -> int:
-        """The register of the value of a Python int, whose type must have been compared; a miss where it needs more than 60 bits."""
-        return self.made(register, 0, INTEGER)
-
-    def number(self, register: int, value: int | float) -> None:
-        """An argument must be a Python number of this type and value (which is not 0, nor NaN)."""
-        self.same(register, TYPE, id(type(value)))
-        if type(value) is float:
-            self.same(register, NUMBER, int(np.float64(value).view(np.int64)))
-        else:
-            self.same(self.integer(register), 0, int(value), OBJECT)
-
-    def finite(self, register: int) -> None:
-        """An argument must be a Python float, and a finite one."""
-        self.same(register, TYPE, id(float))
-        self.same(register, 0, 0, FINITE)
-
-    def is_object(self, register: int, value: Any) -> None:
-        """An argument, or what was loaded, must be this very object."""
-        self.same(register, 0, id(value), OBJECT)
-
-    def apart(self, one: int, size: int, two: int, other: int) -> None:
-        """`size` bytes at the address in a register, and `other` bytes at that in another one, do not overlap."""
-        if size and other:  # one - two is neither in (-size, 0] nor in [0, other)
-            self.same(one, (size - 1) << REGISTER_BITS | two, size + other - 1, APART)
-
-    def array(self, register: int, shape: tuple, strides: tuple, dtype: np.dtype, loose: bool = False) -> None:
-        """An ndarray, no subclass, of this layout; where `loose`, a dim of one element may have any stride."""
-        self.elements(register, shape, dtype)
-        if shape:
-            steps = self.load(register, STRIDES)
-            for i, step in enumerate(strides):
-                if not loose or shape[i] != 1:
-                    self.same(steps, 8 * i, step)
-
-    def elements(self, register: int, shape: tuple, dtype: np.dtype) -> None:
-        """An ndarray, no subclass, of this shape and dtype."""
-        self.same(register, TYPE, id(np.ndarray))
-        self.same(register, DESCR, id(dtype))
-        self.same(register, NDIM, len(shape), HALF)
-        if shape:
-            sizes = self.load(register, SHAPE)
-            for i, size in enumerate(shape):
-                self.same(sizes, 8 * i, size)
-
-    def fresh(self, register: int, dtype: Any, array: np.ndarray) -> int:
-        """A tensor that nobody but its one holder knows, like one just made around `array`: the register of its own array."""
-        place = slots()
-        self.same(register, REFERENCES, 1)
-        self.same(register, TYPE, id(Tensor))
-        for name, value in (("_dtype", dtype), ("_requires_grad", False), ("_node", None), ("_grad", None), ("_meta", None)):
-            self.same(register, place[name], id(value))
-        self.unmarked(register)
-        found = self.load(register, place["_array"])
-        self.same(found, REFERENCES, 1)
-        self.array(found, array.shape, array.strides, array.dtype)
-        self.same(found, BASE, 0)
-        self.same(found, FLAGS, word(id(array) + FLAGS) & 0xFFFFFFFF, HALF)
-        return found
-
-    def unmarked(self, register: int) -> None:
-        """A tensor has no attributes of its own, no `__dict__` that somebody looked at, and no weak reference."""
-        self.same(register, Tensor.__weakrefoffset__, 0)
-        if sys.version_info >= (3, 13):
-            self.same(register, STATE_DICT, 0)
-        elif sys.version_info >= (3, 12):  # an odd word is the address of the values, less 1
-            self.same(register, STATE_DICT, 1 << 32 | 1, BITS)
-            self.same(self.load(register, STATE_DICT), STATE_USED + 1, 0, BYTE)
-        else:
-            self.same(register, STATE_DICT, 0)
-            self.same(self.load(register, STATE_VALUES), STATE_USED, 0, BYTE)
-
-    def version(self, table: dict) -> int:
-        """A dict is as it is now: the version that it has. Its address must be known to be valid."""
-        place = dicts.place(table)
-        now = word(place)
-        self.same(0, place, now)
-        return now
+# -- launchers ------------------------------------------------------------------------------------------------------------
 
 
 class Direct(NamedTuple):
@@ -548,11 +513,11 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
     made = code()
     fresh = 0 if making is not None else sum(register is None for register in outputs)
     taken = [(register, DATA, LOAD, rows.next + len(inputs) + i) for i, register in enumerate(outputs) if register is not None]
-    looks = []
-    for base, offset, how, want in (*rows.rows, *[(*row, rows.next + i) for i, row in enumerate(inputs)], *taken):
+    looks, records, starts = [], *rows.recorded()
+    for base, offset, how, want in (*rows.first, *rows.rows, *[(*row, rows.next + i) for i, row in enumerate(inputs)], *taken):
         # The further arguments come behind the given ones.
         base += fresh * (base > rows.given)
-        offset += fresh * (how == APART and offset & REGISTER_MASK > rows.given)
+        offset = starts[offset] if how in (LAYOUT, ITEM) else offset + fresh * (how == APART and offset & REGISTER_MASK > rows.given)
         want += fresh * (how in INTO and want > rows.given)
         looks.append((base, offset, how, want))
     first = rows.next + fresh + (program.words if program is not None else 0) + 1  # register of what is made
@@ -567,31 +532,18 @@ def launcher(rows: Rows, keep: Any, program: Any = None, inputs: Sequence[tuple[
     if making is not None:
         plan = making.plan(first)
         head[PLAN], head[REGISTERS] = plan.ctypes.data, first + making.count
-    head[INCREF] = python_function("Py_IncRef")
+    for at, name in FUNCTIONS:
+        head[at] = python_function(name)
     head[DONE], head[MISS], head[EXHAUSTED], head[FAULT] = map(id, (None, True, *CODES) if making is None else (None,) * 4)
     if program is not None:
         head[BODY], head[POOL], head[STATE] = program.library.address("body"), pool, program._state.ctypes.data
         head[TABLE] = table
         if release:
             head[SAVE], head[RESTORE] = python_function("PyEval_SaveThread"), python_function("PyEval_RestoreThread")
-    head.keep = (made, block, pairs, (plan, making, keep), program if not release else (program.library, program._state))  # no cycle with its `call`
+    head.keep = (made, block, pairs, records, (plan, making, keep), program if not release else (program.library, program._state))  # no cycle with its `call`
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     return make(ctypes.addressof(method()), head, None)
-
-
-def in_runs(block: list[tuple[int, int, int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with neighbours that compare words at the same register taken together: they are read in half the time. And their pairs."""
-    rows, at, pairs = [], 0, np.array([(offset, want) for _, offset, _, want in block] or np.zeros((0, 2)), np.int64)
-    start = pairs.ctypes.data
-    while at < len(block):
-        base, offset, how, want = block[at]
-        end = at + 1
-        while how == SAME and end < len(block) and block[end][0] == base and block[end][2] == SAME:
-            end += 1
-        rows.append((base, offset, how, want) if end == at + 1 else (base, start + 16 * at, RUN, end - at))
-        at = end
-    return np.array(rows or np.zeros((0, 4)), np.int64), pairs
 
 
 @cache

@@ -21,6 +21,7 @@ from ..core.memory import HUGE_PAGE
 from . import launch, llvm
 from .ir import Function, Module, Type, Value
 from .pool import PARALLEL, pool
+from .rows import LOAD, Rows
 from .structs import DATA
 
 WRITTEN_OUT = 32  # steps of known sizes that a body calls one by one: about 15 ns a step less than by a table
@@ -332,10 +333,10 @@ class Quick:
             return never
         program = self.program()
         if launch.supported() and program is not None:
-            rows = launch.Rows(len(self.inputs))
+            rows = Rows(len(self.inputs))
             for at, (shape, strides, dtype) in enumerate(self.inputs):
                 rows.array(at + 1, shape, strides, dtype, loose=True)
-            self.call = launch.launcher(rows, self.keep, program, [(at + 1, DATA, launch.LOAD) for at in range(len(self.inputs))],
+            self.call = launch.launcher(rows, self.keep, program, [(at + 1, DATA, LOAD) for at in range(len(self.inputs))],
                                         [None] * len(program.outputs), pool, self.table, release=True)
         self.pool = pool
         return self.call

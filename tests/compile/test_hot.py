@@ -5,12 +5,14 @@ import linecache
 import threading
 import types
 import weakref
+from contextvars import ContextVar
 
 import numpy as np
 import pytest
 
 import rushlight as torch
 from rushlight.kernels import launch
+from rushlight.kernels.rows import ANY, TYPE, Rows, slots
 
 nn, F = torch.nn, torch.nn.functional
 needs_launcher = pytest.mark.skipif(not launch.supported(), reason="launchers cannot be made here")
@@ -453,9 +455,9 @@ def test_parameters_of_any_name(signature):
 
 @needs_launcher
 def test_launcher_compares_what_it_is_told():
-    rows = launch.Rows(1)
-    rows.same(1, launch.TYPE, id(torch.Tensor))
-    rows.array(rows.load(1, launch.slots()["_array"]), (2, 3), (12, 4), np.dtype(np.float32))
+    rows = Rows(1)
+    rows.same(1, TYPE, id(torch.Tensor))
+    rows.array(rows.load(1, slots()["_array"]), (2, 3), (12, 4), np.dtype(np.float32))
     look = launch.launcher(rows, None)
     assert look(torch.ones(2, 3)) is None
     for other in (torch.ones(3, 2), torch.ones(2, 3).double(), torch.ones(3, 2).t(), nn.Parameter(torch.ones(2, 3)), 3, None):
@@ -743,3 +745,47 @@ def test_nothing_is_written_for_sizes_that_differ_from_call_to_call():
         for size in (3, 4):
             made(torch.ones(size, 4))
     assert is_hot(made)
+
+
+@needs_launcher
+def test_launchers_compare_layouts_contexts_and_items():
+    variable, table = ContextVar("variable", default=False), {"a": nn, "b": torch}
+    rows = Rows(1)
+    rows.layout(1, (2, 1), (ANY, ANY), np.dtype(np.float32))
+    rows.array(1, (2, 1), (8, 4), np.dtype(np.float32), loose=True)
+    rows.context(variable, False)
+    rows.item(table, "a", nn)
+    assert len(rows.rows) == 1 and len(rows.first) == 2  # the array is looked at once
+    look, array = launch.launcher(rows, table), np.zeros((2, 3), np.float32)
+    assert look(array[:, ::2][:, :1]) is True and look(np.zeros((2, 2), np.float32)[:, :1]) is None
+    assert look(np.zeros((4, 4), np.float32)[::2, 1:2]) is True and look(np.zeros((2, 2), np.int32)[:, :1]) is True
+    assert look(np.zeros((1, 1), np.float32)) is True and look(np.zeros(2, np.float32)) is True
+    one = np.zeros((2, 2), np.float32)[:, :1]
+    token = variable.set(True)
+    assert look(one) is True
+    variable.reset(token)
+    assert look(one) is None
+    for change in ({"a": torch}, {"b": nn}):
+        table.clear()
+        table.update(change)
+        assert look(one) is True
+    table["a"] = nn
+    assert look(one) is None
+    assert look(np.zeros((2, 2), np.float32)[:, :1].view(np.matrix)) is True
+
+
+@needs_launcher
+def test_modes_are_looked_at_by_the_launcher():
+    net, x = nn.Linear(3, 2), torch.randn(4, 3)
+    made = torch.compile(net)
+    for turn in range(40):
+        with torch.no_grad():
+            expected = made(x)
+        assert not expected.requires_grad
+        assert made(x).requires_grad
+        if turn % 8 == 7:
+            with torch.inference_mode():
+                assert made(x).is_inference()
+            with torch.autocast("cpu", torch.bfloat16):
+                assert made(x).dtype == torch.bfloat16
+    assert not compiled_of(made).hot.restless

@@ -9,8 +9,9 @@ import pytest
 
 import rushlight as torch
 from rushlight.kernels import launch
-from rushlight.kernels.launch import Rows, launcher
+from rushlight.kernels.launch import launcher
 from rushlight.kernels.making import GROUP, Making
+from rushlight.kernels.rows import TYPE, Rows, places
 from rushlight.kernels.structs import word
 
 pytestmark = pytest.mark.skipif(not launch.supported(), reason="launchers cannot be made here")
@@ -38,8 +39,8 @@ def test_arrays_are_numpys_own():
 def test_objects_hold_what_they_are_given():
     making, mark, counter = Making(), object(), iter(range(10**9))
     array = making.array((3,), FLOAT)
-    places = launch.places(Slotted, ("left", "right"))
-    inner = making.object(Slotted, places, {"left": ("made", array), "right": ("object", mark)})
+    where = places(Slotted, ("left", "right"))
+    inner = making.object(Slotted, where, {"left": ("made", array), "right": ("object", mark)})
     making.tuple([("made", inner), ("register", 1), ("made", making.step(counter)), ("object", None)])
     rows = Rows(1)
     make = launcher(rows, None, making=making)
@@ -58,7 +59,7 @@ def test_objects_hold_what_they_are_given():
 def test_nothing_is_left_where_something_fails():
     making, mark = Making(), object()
     making.array((3,), FLOAT)
-    making.object(Slotted, launch.places(Slotted, ("left", "right")), {"left": ("object", mark), "right": ("made", 0)})
+    making.object(Slotted, places(Slotted, ("left", "right")), {"left": ("object", mark), "right": ("made", 0)})
     number = making.next()
     making.rows.append((GROUP, -1, 0, ("made", number)))
     make = launcher(Rows(0), None, making=making)
@@ -81,7 +82,7 @@ def test_a_miss_makes_nothing():
     making = Making()
     making.array((3,), FLOAT)
     rows = Rows(1)
-    rows.same(1, launch.TYPE, id(list))
+    rows.same(1, TYPE, id(list))
     make = launcher(rows, None, making=making)
     assert make(()) is None and make() is None and make([], []) is None and make([]).shape == (3,)
 
