@@ -6,11 +6,13 @@ from ..core.devices import device as Device
 from ..core.devices import require_cpu
 from ..core.errors import type_name
 from ..core.promotion import checked_number, filling_number
-from ..tensor import PLAIN, InferenceTensor, Meta, Tensor, bump, counter_of
+from ..tensor import PLAIN, InferenceTensor, Meta, Parameter, Tensor, bump, counter_of
 from .dispatch import check_overlap, check_written, inplace, write_out
 from .record import composite, primitive
+from .written import open_to
 
 flags, grad_enabled = modes.flags, modes.grad_enabled
+copyto = np.copyto
 
 
 TURNED = 1 << 16  # elements from which a transposed copy is made by slabs
@@ -204,13 +206,24 @@ def copy_(input, src, non_blocking=False):
     >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
     tensor([1., 2.])
     """
+    array, kind = open_to(input), type(src)
+    if array is not None and (kind is Tensor or kind is Parameter) and src._dtype is input._dtype and not (src._requires_grad and grad_enabled()):
+        if input._meta is not None or src._meta is not None:
+            check_overlap(array, src._array)
+        try:
+            copyto(array, src._array)
+        except ValueError:
+            pass  # said below
+        else:
+            bump(input)
+            return input
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
     if unrecorded(input, src) and input._dtype is src._dtype:
         if input._meta is not None or src._meta is not None:
             check_overlap(input._array, src._array)
         try:
-            np.copyto(input._array, src._array)
+            copyto(input._array, src._array)
         except ValueError:
             return inplace(copied, input, (src,), {})  # raises with PyTorch's words
         bump(input)
@@ -247,14 +260,21 @@ def fill_(input, value):
     >>> torch.zeros(2).fill_(7)
     tensor([7., 7.])
     """
+    if type(value) is float or type(value) is int:
+        array = open_to(input)
+        if array is not None and input._dtype.fast_float:
+            number = value if -128 <= value <= 127 else checked_number(value, input._dtype)  # smaller ones fit all dtypes
+            try:
+                array.fill(number)
+            except ValueError:
+                pass  # said below
+            else:
+                bump(input)
+                return input
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
         return inplace(copied, input, (value,), {})
-    if input._dtype.fast_float and type(value) in (float, int) and unrecorded(input):
-        input._array.fill(value if -128 <= value <= 127 else checked_number(value, input._dtype))  # smaller ones fit all dtypes
-        bump(input)
-        return input
     return inplace(_filled, input, (filling_number(value, input._dtype, input.numel()),), {})
 
 
@@ -271,8 +291,13 @@ def zero_(input):
     >>> torch.ones(2).zero_()
     tensor([0., 0.])
     """
-    if unrecorded(input):
-        input._array.fill(0)
-        bump(input)
-        return input
+    array = open_to(input)
+    if array is not None:
+        try:
+            array.fill(0)
+        except ValueError:
+            pass  # said below
+        else:
+            bump(input)
+            return input
     return inplace(_zeroed, input, (), {})

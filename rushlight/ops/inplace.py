@@ -84,7 +84,8 @@ def source(record, op, name):
     values, given = ("x, z", "(other,)") if binary else ("x", "()")
     body.append("try:")
     if op.ufunc is not None:
-        body += [f"    {op.name}__ufunc({values}, x)", "except (RuntimeWarning, FloatingPointError):",
+        out = "out=x" if op.ufunc in (np.maximum, np.minimum) else "x"  # those warn of a third operand, which takes 2 us
+        body += [f"    {op.name}__ufunc({values}, {out})", "except (RuntimeWarning, FloatingPointError):",
                  "    pass  # who made an error of it; NumPy gives it when all is written"]
     else:
         body += [f"    r = {op.name}__kernel({values})", "    if r.shape != x.shape:",

@@ -9,22 +9,27 @@ from ..core import dtypes, modes
 from ..core.promotion import LARGEST
 from ..tensor import Parameter, Tensor, bump
 from .dispatch import check_overlap, inplace
-from .generate import NAMES
+from .generate import NAMES, number_array
 
 flags, grad_enabled = modes.flags, modes.grad_enabled
 
 
-def own(tensor):
-    """The array of a plain float tensor of few elements that may be written without a record; else None."""
+def open_to(tensor):
+    """The array of a plain tensor that may be written without a record, if it is not read-only; else None, and other ways say why."""
     kind = type(tensor)
-    if (kind is not Tensor and kind is not Parameter or flags["special"] or tensor._node is not None or not tensor._dtype.fast_float
+    if (kind is not Tensor and kind is not Parameter or flags["special"] or tensor._node is not None
             or tensor._requires_grad and grad_enabled()):
         return None
     meta, array = tensor._meta, tensor._array
-    base = None if meta is None else meta.base
-    if base is not None and (base._node is not None or base._requires_grad) or array.size >= NAMES["LARGE"] or 0 in array.strides:
+    if meta is not None and meta.base is not None and (meta.base._node is not None or meta.base._requires_grad) or 0 in array.strides:
         return None
     return array
+
+
+def own(tensor):
+    """The same of a float tensor of few elements."""
+    array = open_to(tensor)
+    return array if array is not None and tensor._dtype.fast_float and array.size < NAMES["LARGE"] else None
 
 
 def operand(tensor, written, dtype):
@@ -49,7 +54,7 @@ def done(write, tensor, args, kwargs):
         return False
     function, one, two = call
     try:
-        function(one, two, array)
+        function(one, two, out=array)  # by its name: np.minimum warns of a third operand
     except WARNINGS:
         pass  # NumPy gives them when all is written
     bump(tensor)
@@ -80,7 +85,7 @@ def plus(ufunc):
         values = operand(other, array, dtype)
         if values is None or type(alpha) is not float and type(alpha) is not int:
             return None
-        return ufunc, array, values * alpha
+        return ufunc, array, values * number(dtype, alpha)
     return write
 
 
@@ -88,16 +93,14 @@ def clamp(array, dtype, min=None, max=None):
     if min is None and max is None or type(min) not in NUMBERS or type(max) not in NUMBERS:
         return None
     if min is None or max is None:
-        return (lowered, array, max) if min is None else (raised, array, min)
-    return None if min != min or max != max else (lowered, np.maximum(array, min), max)
+        return (np.minimum, array, number(dtype, max)) if min is None else (np.maximum, array, number(dtype, min))
+    return None if min != min or max != max else (np.minimum, np.maximum(array, number(dtype, min)), number(dtype, max))
 
 
-def raised(values, bound, out):
-    np.maximum(values, bound, out=out)
-
-
-def lowered(values, bound, out):
-    np.minimum(values, bound, out=out)
+def number(dtype, value):
+    """A number as an array, which NumPy takes faster."""
+    found = dtype.numbers.get(value)
+    return number_array(dtype, value) if found is None else found
 
 
 NUMBERS = (float, int, type(None))
@@ -135,7 +138,7 @@ def plus_of_two(ufunc):
             return None
         both = ufunc(one, two)
         if value != 1:
-            both = both * value
+            both = both * number(dtype, value)
         return np.add, array, both
     return write
 
