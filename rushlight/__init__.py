@@ -113,7 +113,7 @@ busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda f
                        "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
                        "random numbers": lambda function, use: imported("kernels.draws").make(),
                        "random numbers of varying draws": lambda function, use: imported("kernels.rejection").make()})
-for _name in "max_pool_backward embedding_backward index_backward cross_entropy_backward batch_norm_backward batch_norm_weight".split():
+for _name in "max_pool_backward embedding_backward index_backward cross_entropy_backward".split():
     if dict.__contains__(record.REGISTRY, _name):
         record.RAW[_name] = until_large(_name)(record.RAW[_name])
     else:

@@ -53,8 +53,8 @@ ALONG = {"_gather": ("gather", False, 1, 2, None, None), "gather": ("gather", Fa
          "_index_copy": ("put", True, 1, 2, 3, 0), "_index_add": ("add", True, 1, 2, 3, 0),
          "index_select_backward": ("add", True, 2, 3, 0, 1)}
 # Ops whose rule, for arrays in C's order, is a program of open sizes.
-OPENED = generate.OPENED | frozenset("glu_backward huber_backward smooth_l1_backward group_norm_backward group_norm_weight layer_norm_weight "
-                                     "cross_entropy_backward batch_norm_backward batch_norm_weight".split())
+OPENED = generate.OPENED | frozenset("glu_backward huber_backward smooth_l1_backward layer_norm_weight cross_entropy_backward _batch_statistics "
+                                     "batch_norm_gradients group_norm_gradients".split())
 WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
 LINEAR = ("_linear_rows", "_linear_batch")  # likewise, of half types
 CASTS = ("float16", "bfloat16", "float32", "float64")
@@ -122,7 +122,7 @@ def half_product(name: str, *arrays: np.ndarray) -> np.ndarray | None:
 
 
 def whole(name: str, arguments: tuple, dtype: str, threads: int) -> runtime.Program:
-    """A program of one op for arrays of these sizes, shared out for so many threads.
+    """A program of one op, with one result or several, for arrays of these sizes, shared out for so many threads.
 
     An argument is ("array", shape), then strides where they are not row-major, or what it is.
     """
@@ -134,10 +134,10 @@ def whole(name: str, arguments: tuple, dtype: str, threads: int) -> runtime.Prog
             operands.append(sources[-1])
         else:
             operands.append(argument)
-    result = rule_for(name)(make, *operands)
+    results = opened.distinct(rule_for(name)(make, *operands))
     kind = program.numpy_dtype(dtype)
     layouts = [(s.shape, tuple(n * kind.itemsize for n in s.strides), kind) for s in sources]
-    return program.compile_arrays(sources, [result], layouts)
+    return program.compile_arrays(sources, results, layouts)
 
 
 def attempt_whole(name: str, args: tuple) -> np.ndarray | None:

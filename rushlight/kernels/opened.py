@@ -102,8 +102,8 @@ def restored(result: np.ndarray, order: list[int]) -> np.ndarray:
     return result if order == sorted(order) else result.transpose(np.argsort(order))
 
 
-def by_rule(find: Any, name: str, args: tuple) -> np.ndarray | None:
-    """What an op gives for row-major arrays by its rule; None where NumPy serves. Sizes that are equal stand for one that is open."""
+def by_rule(find: Any, name: str, args: tuple) -> Any:
+    """What an op (or what gives several results at once) gives for row-major arrays by its rule; None where NumPy serves. Sizes that are equal stand for one that is open."""
     known: dict[int, int] = {}
     arguments: list[Any] = []
     arrays = []
@@ -121,9 +121,12 @@ def by_rule(find: Any, name: str, args: tuple) -> np.ndarray | None:
     key = (RULE, name, tuple(arguments))
     try:
         found = find(key, example=list(known))
-        return None if found is None else found.call(*arrays)[0]
+        if found is None:
+            return None
+        results = found.call(*arrays)
     except (Misfit, TypeError):
         return None
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def compiled_rule(rule: Any, arguments: tuple, example: list[int]) -> Any:
@@ -162,4 +165,12 @@ def operands_of(rule: Any, make: Maker, arguments: tuple, shape_of: Callable[[An
         sources.append(source)
         operands.append(make.cast(source, "float32") if dtype in HALVES else source)
         layouts.append((own, tuple([n * kind.itemsize for n in strides]), kind))
-    return sources, [rule(make, *operands)], layouts
+    return sources, distinct(rule(make, *operands)), layouts
+
+
+def distinct(results: Any) -> list:
+    """The results of a rule, each an array of its own: a program has one for each."""
+    found = list(results) if isinstance(results, tuple) else [results]
+    if None in found or len({*map(id, found)}) < len(found):
+        raise Unsupported("results that are missing, or the same")
+    return found

@@ -44,16 +44,18 @@ def few(function: Callable, use: tuple) -> Callable:
     if not usable():
         return function
     try:
-        call = whole(name, (*[("array", shape) for shape in shapes], *numbers), np.dtype(char).name, threads).call
+        program = whole(name, tuple([None if shape is None else ("array", shape) for shape in shapes]) + numbers, np.dtype(char).name, threads)
     except REFUSED:
         return function
-    count = len(shapes)
+    call, count, several = program.call, len(shapes), len(program.returned) > 1
+    given = [at for at, shape in enumerate(shapes) if shape is not None]
 
     def run(*args: Any) -> Any:
         try:
-            return call(*args[:count])[0]
+            results = call(*args[:count]) if len(given) == count else call(*[args[at] for at in given])
         except Misfit:  # strides of a dim of one element
             return function(*args)
+        return tuple(results) if several else results[0]
 
     return run
 

@@ -275,7 +275,7 @@ def max_pool(make: Maker, input: Array, size: Any, kernel: Any, stride: Any, pad
 @rule("max_pool_backward")
 def max_pool_backward(make: Maker, g: Array, input: Array, out: Array, size: Any, kernel: Any, stride: Any, padding: Any,
                       dilation: Any) -> Array:
-    """The gradient goes to the first maximum of each window; windows must tile the input."""
+    """The gradient goes to the first maximum of each window, or to its last NaN; windows must tile the input."""
     n, lead = len(kernel), input.ndim - len(kernel)
     spatial = input.shape[lead:]
     if builtins.any(p for p in padding) or tuple(kernel) != tuple(stride) or builtins.any(d != 1 for d in dilation) or builtins.any(
@@ -297,10 +297,11 @@ def max_pool_backward(make: Maker, g: Array, input: Array, out: Array, size: Any
     tap = make.iota(tiled.shape, 0, tuple(steps))
     taps = tuple(lead + 2 * i + 1 for i in range(n))
     won = make.raw("eq", [tiled, make.reshape(out, spread)], "bool")
-    if tiled.dtype.startswith("float"):
-        won = make.raw("logical_or", [won, make.raw("ne", [tiled, tiled], "bool")], "bool")  # NaN wins, and equals nothing
-    first = make.reduce("amin", make.raw("where", [won, tap, make.number(step, "int64")], "int64"), taps, True)
-    hit = make.raw("eq", [tap, first], "bool")
+    winner = make.reduce("amin", make.raw("where", [won, tap, make.number(step, "int64")], "int64"), taps, True)
+    if tiled.dtype.startswith("float"):  # NaN equals nothing
+        last = make.reduce("amax", make.raw("where", [make.raw("ne", [tiled, tiled], "bool"), tap, make.number(-1, "int64")], "int64"), taps, True)
+        winner = make.raw("where", [make.raw("lt", [last, make.number(0, "int64")], "bool"), winner, last], "int64")
+    hit = make.raw("eq", [tap, winner], "bool")
     result = make.raw("where", [hit, make.reshape(g, spread), make.number(0, g.dtype)], g.dtype)
     return make.pad(make.reshape(result, (*input.shape[:lead], *used)), [0] * input.ndim, input.shape)
 

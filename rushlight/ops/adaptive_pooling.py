@@ -3,10 +3,10 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.size import product
-from .pooling import gathering
+from .pooling import flat_position, gathering
 from .random import rand
 from .record import composite, primitive
-from .resampling import adaptive_avg_pool
+from .resampling import adaptive_avg_pool, even_bins
 
 _adaptive_gather2d = gathering("_adaptive_gather2d", "AdaptiveMaxPool2DBackward0")
 _adaptive_gather3d = gathering("_adaptive_gather3d", "AdaptiveMaxPool3DBackward0")
@@ -101,6 +101,14 @@ def _adaptive_indices(input, size):
     """Where the maximum of each bin stands, as a flat position in the spatial dims."""
     n = len(size)
     spatial, lead = input.shape[-n:], input.shape[:-n]
+    bins = even_bins(input.shape, size, "area")
+    if bins is not None:
+        first = len(lead)
+        order = *range(first), *range(first, first + 2 * n, 2), *range(first + 1, first + 2 * n, 2)
+        split = input.reshape(*lead, *[length for pair in zip(size, bins) for length in pair]).transpose(order)
+        within = np.unravel_index(largest(split.reshape(*lead, *size, product(bins))), bins)
+        starts = [np.arange(0, o * b, b) for o, b in zip(size, bins)]
+        return flat_position([start.reshape((-1,) + (1,) * (n - 1 - at)) + place for at, (start, place) in enumerate(zip(starts, within))], spatial)
     result = np.empty((*lead, *size), np.int64)
     for cell in np.ndindex(*size):
         bounds = [(c * m // o, -(-(c + 1) * m // o)) for c, m, o in zip(cell, spatial, size)]

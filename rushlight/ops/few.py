@@ -1,29 +1,55 @@
-"""Kernels on few elements, which a program takes the place of once the same shapes came often: NumPy's calls take longer than its work.
+"""Kernels that a program takes the place of once the same shapes came often: NumPy's calls, each a pass over its arrays, take longer than its work.
 
-core/busy.py counts, kernels/repeated.py makes the programs.
+core/busy.py counts, kernels/repeated.py makes the programs.  Read `when_busy` first.
 """
+from typing import NamedTuple
+
 from ..core.busy import Busy
 from ..core.parallel import Threads
 from ..tensor import ndarray
+from .generate import NAMES
 
-FEW = 1 << 12  # elements
-CALLS = 10_000  # of one kernel for one set of shapes, each about 4 us slower by NumPy's functions than by a program: as long as that takes to make
+CALLS = 10_000  # of one kernel for one set of few elements, each about 4 us slower by NumPy's functions than by a program: as long as that takes to make
+EACH = 10  # 1 << EACH elements more are 4 us more
 
 
-def when_busy(name, kernel, count=1):
-    """A kernel of `count` arrays and then numbers: NumPy's, or a program where all arrays are floats of one dtype in C's order and came often."""
+class Act(NamedTuple):
+    """What is asked for a kernel on all cores as an op is: its name there, and NumPy's kernel."""
+
+    name: str
+    kernel: object
+
+
+def when_busy(name, kernel, count=1, work=1, large=None):
+    """A kernel of `count` arrays or Nones, the first one of floats, and then numbers: NumPy's, or a program where all arrays lie in C's order and came often.
+
+    `work`: how many times 4 us NumPy takes longer for few elements. `large`: what large arrays are asked for as, where the op itself does not ask.
+    """
     uses = Busy("few elements", kernel, CALLS)
+    made, act = uses.uses, Act(large, kernel)
 
     def run(*args):
         first = args[0]
-        kind = first.dtype
-        if first.size > FEW or kind.char not in "fd" or not first.flags.c_contiguous or not first.size:
+        char, size = first.dtype.char, first.size
+        if char not in "fd" or not size or not first.flags.c_contiguous:
             return kernel(*args)
-        shapes = (first.shape,)
-        for array in args[1:count]:
-            if type(array) is not ndarray or array.dtype is not kind or not array.flags.c_contiguous:
-                return kernel(*args)
-            shapes += (array.shape,)
-        return uses.choose((name, kind.char, Threads.count, shapes, args[count:]), 1)(*args)
+        if large is not None and size >= NAMES["LARGE"]:
+            return NAMES["on_all_cores"](act, *args)
+        if count == 1:
+            use = name, char, Threads.count, (first.shape,), args[1:]
+        else:
+            shapes = [first.shape]
+            for array in args[1:count]:
+                if type(array) is ndarray and array.dtype.char == char and array.flags.c_contiguous:
+                    shapes.append(array.shape)
+                elif array is None:
+                    shapes.append(None)
+                else:
+                    return kernel(*args)
+            use = name, char, Threads.count, tuple(shapes), args[count:]
+        found = made.get(use, 0)
+        if type(found) is int:
+            found = uses.choose(use, work + (work * size >> EACH))
+        return found(*args)
 
     return run

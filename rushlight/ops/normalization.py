@@ -18,7 +18,7 @@ from .linear import ONES
 from .record import composite, primitive
 from .shared_work import SharedWork
 
-layer_work, batch_work = SharedWork(), SharedWork()
+layer_work, batch_work, group_work = SharedWork(), SharedWork(), SharedWork()
 WIDE = 8192  # elements of a row, from which no vector of ones is kept
 
 
@@ -73,8 +73,7 @@ def layer_norm_kernel(input, weight, bias, count, eps):
 layer_norms = when_busy("_layer_norm", layer_norm_kernel, 3)
 
 
-def layer_norm_gradients(g, input, weight, count, eps):
-    """The gradients of input and weight."""
+def layer_norm_both(g, input, weight, count, eps):
     shape = input.shape[input.ndim - count:]
     if not input.size:
         return np.zeros(input.shape, input.dtype), np.zeros(shape, input.dtype)
@@ -87,17 +86,31 @@ def layer_norm_gradients(g, input, weight, count, eps):
     else:
         for_weight = np.einsum("ij,ij->j", rows, normal).reshape(shape)
         result = rows * weight.reshape(-1)
+    return rows_adjoint(result, normal, factor).reshape(input.shape), for_weight
+
+
+def rows_adjoint(result, normal, factor):
+    """The gradient of rows from `result`, that of their `normal` form, in its place; both are written."""
     along = np.vecdot(result, normal)[:, None]
-    along /= width
+    along /= result.shape[1]
     result -= row_means(result)[:, None]
     normal *= along
     result -= normal
     result *= factor
-    return result.reshape(input.shape), for_weight
+    return result
+
+
+raw_layer_norm_gradients = when_busy("layer_norm_gradients", layer_norm_both, 3, work=3)
+
+
+@composite("", raw=raw_layer_norm_gradients)
+def layer_norm_gradients(g, input, weight, count, eps):
+    """The gradients of input and weight."""
+    return layer_norm_backward(g, input, weight, count, eps), layer_norm_weight(g, input, weight, count, eps)
 
 
 def raw_layer_norm_backward(g, input, weight, count, eps):
-    return layer_work.get(g, layer_norm_gradients, input, weight, count, eps)[0]
+    return layer_work.get(g, raw_layer_norm_gradients, input, weight, count, eps)[0]
 
 
 @composite("", raw=raw_layer_norm_backward)
@@ -112,7 +125,7 @@ def layer_norm_backward(g, input, weight, count, eps):
 
 
 def raw_layer_norm_weight(g, input, weight, count, eps):
-    return layer_work.get(g, layer_norm_gradients, input, weight, count, eps)[1]
+    return layer_work.get(g, raw_layer_norm_gradients, input, weight, count, eps)[1]
 
 
 @composite("", raw=raw_layer_norm_weight)
@@ -224,18 +237,21 @@ def raw_channel_sum(g):
     return channel_sums(grouped(g))
 
 
-@primitive(where="", family="reduction", outputs=2)
-def _batch_statistics(input):
-    """Mean and biased variance of each channel."""
-    return statistics_kernel(input)
-
-
 def statistics_kernel(input):
     parts = grouped(input)
     count = input.dtype.type(parts.shape[0] * parts.shape[2])
     average = channel_sums(parts) / count
     centered = parts - average[:, None]
     return average, channel_dots(centered, centered) / count
+
+
+statistics = when_busy("_batch_statistics", statistics_kernel, work=3, large="_batch_statistics")
+
+
+@primitive(where="", family="reduction", outputs=2)
+def _batch_statistics(input):
+    """Mean and biased variance of each channel."""
+    return statistics(input)
 
 
 def batch_norm_kernel(input, weight, bias, average, variance, eps):
@@ -248,8 +264,10 @@ def batch_norm_kernel(input, weight, bias, average, variance, eps):
     return result
 
 
-def batch_norm_gradients(g, input, weight, average, variance, eps):
-    """The gradients of input, weight and bias."""
+batch_norms = when_busy("_batch_norm", batch_norm_kernel, 5, work=2)
+
+
+def batch_norm_all(g, input, weight, average, variance, eps):
     g, parts = grouped(g), grouped(input)
     count = parts.shape[0] * parts.shape[2]
     factor = 1 / np.sqrt(variance + eps)
@@ -264,8 +282,23 @@ def batch_norm_gradients(g, input, weight, average, variance, eps):
     return centered.reshape(input.shape), along, total
 
 
+raw_batch_norm_gradients = when_busy("batch_norm_gradients", batch_norm_all, 5, work=4, large="batch_norm_gradients")
+
+
+@composite("", raw=raw_batch_norm_gradients)
+def batch_norm_gradients(g, input, weight, average, variance, eps):
+    """The gradients of input, weight and bias, by the statistics that the forward pass had."""
+    dims = (0, *range(2, input.ndim))
+    factor = rsqrt(variance + eps)
+    scale = factor if weight is None else factor * weight
+    centered = input - as_channels(average, input.ndim)
+    along, total, count = sum(g * centered, dims) * factor, sum(g, dims), input.numel() // input.shape[1]
+    slope, level = along * factor * scale / count, total * scale / count
+    return g * as_channels(scale, g.ndim) - centered * as_channels(slope, g.ndim) - as_channels(level, g.ndim), along, total
+
+
 def raw_batch_norm_backward(g, input, weight, average, variance, eps):
-    return batch_work.get(g, batch_norm_gradients, input, weight, average, variance, eps)[0]
+    return batch_work.get(g, raw_batch_norm_gradients, input, weight, average, variance, eps)[0]
 
 
 @composite("", raw=raw_batch_norm_backward)
@@ -284,7 +317,7 @@ def raw_batch_norm_weight(g, input, average, variance, eps):
 
 
 @composite("", raw=lambda g, input, weight, average, variance, eps: batch_work.get(
-    g, batch_norm_gradients, input, weight, average, variance, eps)[1])
+    g, raw_batch_norm_gradients, input, weight, average, variance, eps)[1])
 def batch_norm_weight(g, input, weight, average, variance, eps):
     dims = (0, *range(2, input.ndim))
     centered = input - mean(input, dims, keepdim=True)
@@ -302,7 +335,7 @@ def channel_sum(g):
                      bias=lambda g: channel_sum(g)))
 def _batch_norm(input, weight=None, bias=None, average=None, variance=None, eps=1e-5):
     """With the statistics of this batch: the rules count them as functions of input."""
-    return batch_norm_kernel(input, weight, bias, average, variance, eps)
+    return batch_norms(input, weight, bias, average, variance, eps)
 
 
 @composite("", raw=lambda values, ndim: per_channel(values, ndim))
@@ -327,7 +360,7 @@ def fixed_norm_weight(g, input, average, variance, eps):
                      bias=lambda g: channel_sum(g)))
 def _fixed_norm(input, weight=None, bias=None, average=None, variance=None, eps=1e-5):
     """batch_norm with given statistics."""
-    return batch_norm_kernel(input, weight, bias, average, variance, eps)
+    return batch_norms(input, weight, bias, average, variance, eps)
 
 
 def check_batch_norm(input, **vectors):
@@ -357,7 +390,7 @@ def update_running(running, value, momentum):
 
 def trained_norm(input, running_mean, running_var, weight, bias, momentum, eps):
     if type(input) is Tensor and input._dtype.fast_float and not flags["special"] and quiet.holds():
-        average, variance = map(wrap, statistics_kernel(input._array))  # nothing to record: the op's own way costs 5 us
+        average, variance = map(wrap, statistics(input._array))  # nothing to record: the op's own way costs 5 us
     else:
         source = input.detach() if input.requires_grad else input
         average, variance = _batch_statistics(source if input._dtype.native else source.float())
@@ -450,16 +483,30 @@ def group_norm_kernel(input, weight, bias, groups, eps):
     return result
 
 
-def raw_group_norm_backward(g, input, weight, groups, eps):
-    if weight is not None:
-        g = g * per_channel(weight, g.ndim)
+group_norms = when_busy("_group_norm", group_norm_kernel, 3, work=2)
+
+
+def group_norm_all(g, input, weight, groups, eps):
+    total = channel_sums(grouped(g))
     if not input.size:
-        return np.zeros(input.shape, input.dtype)
+        return np.zeros(input.shape, input.dtype), np.zeros(input.shape[1], input.dtype), total
     rows = input.shape[0] * groups, -1
-    return layer_norm_gradients(g.reshape(rows), input.reshape(rows), None, 1, eps)[0].reshape(input.shape)
+    scaled = g if weight is None else g * per_channel(weight, g.ndim)
+    normal, factor = standardized(input.reshape(rows), eps)
+    for_weight = channel_dots(grouped(g), grouped(normal.reshape(input.shape)))
+    return rows_adjoint(scaled.reshape(rows).copy() if weight is None else scaled.reshape(rows), normal, factor).reshape(input.shape), for_weight, total
 
 
-@composite("", raw=raw_group_norm_backward)
+raw_group_norm_gradients = when_busy("group_norm_gradients", group_norm_all, 3, work=4, large="group_norm_gradients")
+
+
+@composite("", raw=raw_group_norm_gradients)
+def group_norm_gradients(g, input, weight, groups, eps):
+    """The gradients of input, weight and bias."""
+    return group_norm_backward(g, input, weight, groups, eps), group_norm_weight(g, input, weight, groups, eps), channel_sum(g)
+
+
+@composite("", raw=lambda g, input, weight, groups, eps: group_work.get(g, raw_group_norm_gradients, input, weight, groups, eps)[0])
 def group_norm_backward(g, input, weight, groups, eps):
     if weight is not None:
         g = g * as_channels(weight, g.ndim)
@@ -467,15 +514,8 @@ def group_norm_backward(g, input, weight, groups, eps):
     return reshape(layer_norm_backward(reshape(g, rows), reshape(input, rows), None, 1, eps), input.shape)
 
 
-def raw_group_norm_weight(g, input, groups, eps):
-    if not input.size:
-        return np.zeros(input.shape[1], input.dtype)
-    normal, _ = standardized(input.reshape(input.shape[0] * groups, -1), eps)
-    return channel_dots(grouped(g), grouped(normal.reshape(input.shape)))
-
-
-@composite("", raw=raw_group_norm_weight)
-def group_norm_weight(g, input, groups, eps):
+@composite("", raw=lambda g, input, weight, groups, eps: group_work.get(g, raw_group_norm_gradients, input, weight, groups, eps)[1])
+def group_norm_weight(g, input, weight, groups, eps):
     rows = reshape(input, (input.shape[0] * groups, -1))
     centered = rows - mean(rows, 1, keepdim=True)
     normal = centered * rsqrt(mean(centered * centered, 1, keepdim=True) + eps)
@@ -484,10 +524,10 @@ def group_norm_weight(g, input, groups, eps):
 
 @primitive(tensors=("input", "weight", "bias"), where="", family="opaque", node="NativeGroupNormBackward0",
            grad=dict(input=lambda g, input, weight, groups, eps: group_norm_backward(g, input, weight, groups, eps),
-                     weight=lambda g, input, groups, eps: group_norm_weight(g, input, groups, eps),
+                     weight=lambda g, input, weight, groups, eps: group_norm_weight(g, input, weight, groups, eps),
                      bias=lambda g: channel_sum(g)))
 def _group_norm(input, weight=None, bias=None, groups=1, eps=1e-5):
-    return group_norm_kernel(input, weight, bias, groups, eps)
+    return group_norms(input, weight, bias, groups, eps)
 
 
 @composite("nn torch")

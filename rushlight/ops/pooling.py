@@ -12,6 +12,7 @@ from ..core.size import product
 from .arguments import need_tensors, remembered, whole_numbers
 from .comparison import picked
 from .convolution import tap_slices, taps
+from .few import when_busy
 from .record import composite, primitive
 
 AXES = {1: "W", 2: "HW", 3: "THW"}
@@ -78,10 +79,16 @@ def max_kernel(input, size, kernel, stride, padding, dilation):
     return result.copy() if result.base is not None or result is input else result
 
 
-def raw_max_backward(g, input, out, size, kernel, stride, padding, dilation):
+max_pools = when_busy("_max_pool2d", max_kernel, work=2)
+
+
+def max_adjoint(g, input, out, size, kernel, stride, padding, dilation):
     source = surrounded(input, size, kernel, stride, padding, dilation, lowest(input.dtype))
     total, free = np.zeros(source.shape, g.dtype), np.ones(out.shape, np.bool_)
     overlapping = any(s < d * (k - 1) + 1 for k, s, d in zip(kernel, stride, dilation))
+    lost = np.equal(out, lowest(input.dtype)) if source is not input else None  # windows whose maximum stands around the input too
+    if lost is not None:
+        free ^= lost
     for place in windows(kernel, size, stride, dilation):
         won = np.equal(source[place], out)
         won &= free
@@ -91,13 +98,15 @@ def raw_max_backward(g, input, out, size, kernel, stride, padding, dilation):
         else:
             total[place] = picked(g, won)
     total = total[(..., *(slice(p, p + m) for p, m in zip(padding, input.shape[-len(kernel):])))]
+    if lost is not None:
+        free |= lost
     if not free.any():
         return total
     indices = _max_indices.op_record.kernel(input, size, kernel, stride, padding, dilation)  # NaN is equal to nothing
     return total + pool_scatter.op_record.kernel(np.where(free, g, 0), indices, input.shape, len(kernel))
 
 
-@composite("", raw=raw_max_backward)
+@composite("", raw=when_busy("max_pool_backward", max_adjoint, 3, work=10))
 def max_pool_backward(g, input, out, size, kernel, stride, padding, dilation):
     indices = _max_indices(input, size, kernel, stride, padding, dilation)
     return pool_scatter(g, indices, tuple(input.shape), len(kernel))
@@ -130,7 +139,7 @@ def flat_position(coordinates, spatial):
     """The flat positions of a grid given by the coordinates in each dim."""
     result = 0
     for at, (values, size) in enumerate(zip(coordinates, spatial)):
-        result = result * size + values.reshape((-1,) + (1,) * (len(spatial) - 1 - at))
+        result = result * size + (values if values.ndim > 1 else values.reshape((-1,) + (1,) * (len(spatial) - 1 - at)))
     return result
 
 
@@ -169,7 +178,7 @@ def gathering(name, node):
 def maximum_op(name, node):
     """The maximum without indices, under the name of a node."""
     def declared(input, size, kernel, stride, padding, dilation):
-        return max_kernel(input, size, kernel, stride, padding, dilation)
+        return max_pools(input, size, kernel, stride, padding, dilation)
     declared.__name__ = declared.__qualname__ = name
     return primitive(where="", family="opaque", node=node, private_out=True, grad=dict(
         input=lambda g, input, out, size, kernel, stride, padding, dilation: max_pool_backward(
@@ -354,9 +363,13 @@ def mean_adjoint(grad, shape, size, kernel, stride, padding, count_include_pad, 
     return total[(..., *(slice(p, p + m) for p, m in zip(padding, shape[-n:])))]
 
 
+mean_pools = when_busy("_avg_pool2d", mean_kernel, work=2)
+mean_adjoints = when_busy("avg_pool_backward", mean_adjoint, work=4)
+
+
 def mean_op(name, node):
     def declared(input, size, kernel, stride, padding, count_include_pad, override):
-        return mean_kernel(input, size, kernel, stride, padding, count_include_pad, override)
+        return mean_pools(input, size, kernel, stride, padding, count_include_pad, override)
     declared.__name__ = declared.__qualname__ = name
     return primitive(where="", family="opaque", node=node, grad=dict(
         input=lambda g, input_shape, size, kernel, stride, padding, count_include_pad, override: avg_pool_backward(
@@ -367,7 +380,7 @@ def mean_op(name, node):
     grad=lambda g, size, kernel, stride, padding, count_include_pad, override: _avg_pool2d(
         g, size, kernel, stride, padding, count_include_pad, override)))
 def avg_pool_backward(grad, shape, size, kernel, stride, padding, count_include_pad, override):
-    return mean_adjoint(grad, shape, size, kernel, stride, padding, count_include_pad, override)
+    return mean_adjoints(grad, shape, size, kernel, stride, padding, count_include_pad, override)
 
 
 _avg_pool2d = mean_op("_avg_pool2d", "AvgPool2DBackward0")

@@ -13,6 +13,7 @@ import numpy as np
 from ..core import dtypes, memory
 from ..core.errors import type_name
 from .arguments import whole_numbers
+from .pooling import mean_adjoints, mean_pools
 from .record import composite, primitive
 
 FEW = 5  # taps; beyond, a matrix product is faster than gathering
@@ -158,8 +159,18 @@ def hows_of(shape, size, kind, align_corners, scales):
     return [(n, o, kind, align_corners, scale) for n, o, scale in zip(shape[len(shape) - len(size):], size, scales)]
 
 
+def even_bins(shape, size, kind):
+    """How long the bins of means over equally long ones are; None of other resampling."""
+    lengths = shape[len(shape) - len(size):]
+    if kind != "area" or 0 in shape or 0 in size or any([n % o for n, o in zip(lengths, size)]):
+        return None
+    return tuple([n // o for n, o in zip(lengths, size)])
+
+
 def resampled(input, size, kind, align_corners, scales):
-    result = input
+    result, bins = input, even_bins(input.shape, size, kind)
+    if bins is not None and input.dtype.kind == "f":
+        return mean_pools(input, tuple(size), bins, bins, (0,) * len(bins), True, None)
     if input.dtype.kind != "f" and not kind.startswith("nearest"):
         result = input.astype(np.float32)
     result = changed_all(result, hows_of(input.shape, size, kind, align_corners, scales))
@@ -170,6 +181,9 @@ def resampled(input, size, kind, align_corners, scales):
 
 
 def resample_adjoint(grad, shape, size, kind, align_corners, scales):
+    bins = even_bins(shape, size, kind)
+    if bins is not None and grad.dtype.kind == "f":
+        return mean_adjoints(grad, tuple(shape), tuple(size), bins, bins, (0,) * len(bins), True, None)
     result = changed_all(np.ascontiguousarray(grad), hows_of(shape, size, kind, align_corners, scales), adjoint=True)
     return np.array(result) if result is grad else np.ascontiguousarray(result)
 

@@ -212,3 +212,73 @@ def test_busy_layer_norm_gives_what_it_gave(monkeypatch):
             uses.uses.clear()
             results.append(F.layer_norm(x, normalized, weight, bias).numpy())
         np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
+
+
+def of_all_kernels(monkeypatch, module, enough):
+    """Let the busy kernels of a module of ops go over after so much work."""
+    for run in vars(module).values():
+        for cell in getattr(run, "__closure__", None) or ():
+            if isinstance(cell.cell_contents, Busy):
+                monkeypatch.setattr(cell.cell_contents, "enough", enough)
+                cell.cell_contents.uses.clear()
+
+
+def both_ways(monkeypatch, call, *shapes):
+    """What a call gives, with its gradients, by NumPy and by programs."""
+    from rushlight.ops import normalization, pooling
+    inputs = [torch.rand(shape, requires_grad=True) if shape else None for shape in shapes]
+    results = []
+    for enough in (1 << 60, -1):
+        for module in (normalization, pooling):
+            of_all_kernels(monkeypatch, module, enough)
+        out = call(*inputs)
+        torch.manual_seed(0)
+        wanted = [value for value in inputs if value is not None]
+        results.append([out.detach().numpy(), *[g.numpy() for g in torch.autograd.grad(out, wanted, torch.rand(out.shape))]])
+    return results
+
+
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("name, shape", [("batch", (3, 4, 5, 5)), ("batch", (6, 4)), ("batch", (4, 2, 7)), ("fixed", (3, 4, 5, 5)), ("group", (3, 4, 5, 5)),
+                                         ("group", (2, 4, 1)), ("layer", (3, 2, 4)), ("layer", (5, 6))])
+def test_busy_norms_give_what_they_gave(name, shape, weights, monkeypatch):
+    norms = {"batch": lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+             "fixed": lambda x, w, b: F.batch_norm(x, torch.full((4,), 0.25), torch.full((4,), 2.0), w, b),
+             "group": lambda x, w, b: F.group_norm(x, 2, w, b), "layer": lambda x, w, b: F.layer_norm(x, shape[-1:], w, b)}
+    own = (shape[-1 if name == "layer" else 1],) if weights else None
+    for before, after in zip(*both_ways(monkeypatch, norms[name], shape, own, own)):
+        np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), lambda x: F.max_pool1d(x[0], 2),
+    lambda x: F.avg_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    lambda x: F.adaptive_avg_pool2d(x, 4), lambda x: F.adaptive_avg_pool2d(x, (3, 2)), lambda x: F.avg_pool3d(x, 2)])
+def test_busy_pools_give_what_they_gave(call, monkeypatch):
+    for before, after in zip(*both_ways(monkeypatch, call, (2, 3, 8, 8))):
+        np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-6)
+
+
+def test_busy_pools_know_nan_and_infinities(monkeypatch):
+    from rushlight.ops import pooling
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([[[[nan, 1.0, -inf, -inf], [nan, 2.0, -inf, -inf]]]], requires_grad=True)
+    for enough in (1 << 60, -1):
+        of_all_kernels(monkeypatch, pooling, enough)
+        out = F.max_pool2d(x, 2)
+        np.testing.assert_array_equal(out.detach().numpy(), [[[[nan, -inf]]]])
+        grad, = torch.autograd.grad(out, x, torch.tensor([[[[3.0, 5.0]]]]))  # to the last NaN, and to the first of equal ones
+        assert grad.tolist() == [[[[0, 0, 5, 0], [3, 0, 0, 0]]]]
+
+
+def test_a_maximum_that_stands_around_the_input_too_has_its_gradient_inside():
+    x = torch.full((1, 1, 2, 2), -float("inf"), requires_grad=True)
+    F.max_pool2d(x, 3, 2, 1).backward(torch.tensor([[[[7.0]]]]))
+    assert x.grad.tolist() == [[[[7, 0], [0, 0]]]]
+
+
+def test_adaptive_maxima_of_even_bins():
+    nan = float("nan")
+    x = torch.tensor([[[[1.0, 1.0, nan, 5.0], [0.0, 1.0, nan, 2.0]]]])
+    values, places = F.adaptive_max_pool2d(x, (1, 2), return_indices=True)
+    assert places.tolist() == [[[[0, 6]]]] and values[0, 0, 0, 0] == 1 and values[0, 0, 0, 1].isnan()

@@ -4,7 +4,7 @@ import pytest
 
 from rushlight.kernels import llvm
 from rushlight.kernels.windows import MaxPoolGradient
-from rushlight.ops.pooling import _max_pool2d, raw_max_backward
+from rushlight.ops.pooling import _max_pool2d, max_adjoint
 
 from .test_runtime import Guarded
 
@@ -26,7 +26,7 @@ def test_each_gradient_goes_to_the_first_maximum(spatial, kernel, stride, paddin
     arrays = [Guarded(array, end) for array in (g, x, np.ascontiguousarray(out))]
     try:
         result = run.run(*[array.array for array in arrays], size, kernel, stride, padding, dilation)
-        np.testing.assert_allclose(result, raw_max_backward(g, x, out, size, kernel, stride, padding, dilation), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(result, max_adjoint(g, x, out, size, kernel, stride, padding, dilation), rtol=1e-6, atol=1e-6)
     finally:
         for array in arrays:
             array.release()
