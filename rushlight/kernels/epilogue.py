@@ -36,7 +36,8 @@ class After(NamedTuple):
 
 # (columns of a block, or None for whole rows; `pitch`: elements from one row of the product to the next where it lies apart)
 # -> function, its buffers, items to a row, and the buffer of the product; None where that kernel cannot follow.
-Follow = Callable[..., tuple[str, list, int, str] | None]
+# With `fits`, which says how tiles are finished by a kernel with numbered buffers (finish.py): that, the buffers, and the product's.
+Follow = Callable[..., Any]
 
 
 def following(planner: fuse.Planner, turns: list[int], fixed: set[int]) -> dict[int, Follower]:

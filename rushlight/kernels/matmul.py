@@ -16,6 +16,7 @@ from .arrays import External, Source
 from .columns import Sums, add_up
 from .epilogue import After, Follow
 from .externals import EMIT, Emitted
+from .finish import DEEPEST, Finish, finishing
 from .ir import Function, Module, Type, Value
 from .loaded import Made, Panels
 from .panels import I64, POINTER, Operand, Packing, Shape
@@ -98,6 +99,8 @@ class Product(Packing):
     """Writes the functions of one matrix product."""
 
     after: After | None = None
+    finish: Finish | None = None  # what is done to tiles before they are stored
+    starts: list[Value] = []  # and where its buffers begin  # noqa: RUF012
     made: dict[str, Panels] = {}  # operands that are computed while they are laid out  # noqa: RUF012
     sums: dict[str, tuple[int, int]] = {}  # operands whose entries are added up, and the slots where that goes  # noqa: RUF012
     whole_passes = True  # each tile goes over as much of K as a pass has; else it is told how much
@@ -138,15 +141,16 @@ class Product(Packing):
         whole = shape.pack_b or columns is not None and not columns % shape.lanes  # vectors of B may be read whole
         flags = "".join(f"_{name}" for name, holds in (
             ("steps", "a_step" in numbers), ("asks", asks), ("jumps", jumps), ("adds", adds), ("spreads", spreads), ("part", not whole)) if holds)
+        flags += f"_{self.finish.name}" if self.finish is not None else ""
         name = f"tile_{self.packed}_{rows}_{columns or f'x{shape.vectors}'}_{shape.lanes}_a{'x' if is_open(left) else left}_{unroll}{flags}".replace("-", "m")
         if name in self.module.functions:
             return name
         more = [*numbers, *(["columns"] if columns is None else [])]
         f = self.module.function(name, "void", [("a", POINTER), ("b", POINTER), ("c", POINTER), ("depth", I64), *[("add", Type("i1"))] * adds,
-                                                ("row", I64), *[(what, I64) for what in more]],
+                                                ("row", I64), *[(what, I64) for what in more], *[(f"place{i}", POINTER) for i in range(len(self.starts))]],
                                  "noinline nounwind", "internal", {"a": "noalias readonly", "b": "noalias readonly", "c": "noalias"})
         a, b, c, depth, *add, row = f.parameters[:5 + adds]
-        given = dict(zip(more, f.parameters[5 + adds:]))
+        given, places = dict(zip(more, f.parameters[5 + adds:])), f.parameters[5 + adds + len(more):]
         vector, scalar = Type(self.element, shape.lanes), Type(self.packed)
         vectors = shape.vectors if columns is None else -(-columns // shape.lanes)
         a_step, b_step = given.get("a_step", f.i64(1)), given["b_step"]
@@ -202,11 +206,23 @@ class Product(Packing):
         f.branch_if(f.emit(Type("i1"), "icmp sgt i64 %k.next, 0"), "loop", "done")
         f.block("done")
         for (i, j), pointer in self.places(f, c, row, rows, vectors).items():
+            def write(value: Value, place: Value, j: int = j) -> None:
+                if columns is None:
+                    self.masked_store(f, value, place, masks[j])
+                else:
+                    f.store_first(value, place, min(columns - j * shape.lanes, shape.lanes), self.size)
+
+            def read(place: Value, mask: Value | None = masks[j]) -> Value:
+                return f.load(vector, place, self.size) if mask is None else self.masked_load(f, vector, place, mask)
+
+            def keep(value: Value, pointer: Value = pointer, write: Callable = write) -> None:
+                write(value, pointer)
+
             value = Value(f, f"%t{i}.{j}", vector)
-            if columns is None:
-                self.masked_store(f, value, pointer, masks[j])
+            if self.finish is None:
+                keep(value)
             else:
-                f.store_first(value, pointer, min(columns - j * shape.lanes, shape.lanes), self.size)
+                self.finish.vectors(f, value, places, i, j * shape.lanes, read, write, keep)
         f.ret()
         return name
 
@@ -245,6 +261,7 @@ class Product(Packing):
         slots = self.a.slot if a_within else a_slot, self.b.slot if b_within else b_slot, self.c.slot
         a, b, c = (f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8) for slot in slots)
         sums = {side: Sums.load(f, slots) for side, slots in self.sums.items()}
+        self.starts = [] if self.finish is None else self.finish.addresses(f, frame, self.element)
         # What a thread lays out for itself has the place of its first block.
         a_own, b_own = (f.address(f.load(POINTER, f.address(frame, f.i64(slot), "ptr"), 8), begin * size, self.element) if within else None
                         for slot, size, within in ((a_slot, shape.a_region, a_within), (b_slot, shape.b_region, b_within)))
@@ -326,6 +343,8 @@ class Product(Packing):
         """Call the microkernel for a whole tile, or the one for the last row or column of tiles: `args` up to `add`, if it adds."""
         shape, adds = self.shape, len(args) == 5
         args = [*args, f.i64(self.c.first), *map(f.i64, self.numbers().values())]
+        if self.finish is not None:
+            args += self.finish.moved(f, self.starts, i * shape.rows, j * shape.width, self.element)
         last_rows, last_columns = shape.m % shape.rows, shape.n % shape.width
 
         def by_columns(rows: int, args: list[Value] = args) -> None:
@@ -415,7 +434,8 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     shape = cut(array, sources, bits)
     shape = nearby(shape._replace(pack_a=shape.pack_a or "a" in made, pack_b=shape.pack_b or "b" in made), b, made.get("b"))
     c = Operand(2, 0, tuple(zip(batch_dims, contiguous_batch(batch_dims, m * n))), n, 1)
-    shape, after, more, out = followed(follow, shape, out)
+    finish, more, out = finished(follow, array, shape, out)
+    shape, after, more, out = (shape, None, more, out) if finish is not None else followed(follow, shape, out)
     buffers, scratch, steps = [out if side in made else placed(source) for side, source in zip("ab", sources)], [], []
     buffers.append(out)
     many = {"a": any(possibly(s) for _, s in a.batch), "b": any(possibly(s) for _, s in b.batch)}
@@ -425,7 +445,7 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
     within = {label: wanted and not is_open(readers) and readers <= most and (many[label] or same(batch, 1)) and not LASTS.get()(source)
               for label, wanted, readers, most, source in (("a", shape.pack_a, shape.column_blocks, 1 if "a" in made else 2, sources[0]),
                                                            ("b", shape.pack_b, shape.row_blocks, 1, sources[1]))}
-    key = ("matmul", array.dtype, shape, a, b, c, after, *within.values(), *[(side, one.key) for side, one in sorted(made.items())], *sorted(sums))
+    key = ("matmul", array.dtype, shape, a, b, c, after, finish, *within.values(), *[(side, one.key) for side, one in sorted(made.items())], *sorted(sums))
     code = module.shared.setdefault(key, name)
     for label, wanted, region, tiles, width in (("a", shape.pack_a, shape.a_region, shape.row_tiles, shape.rows),
                                                 ("b", shape.pack_b, shape.b_region, shape.column_tiles, shape.width)):
@@ -452,6 +472,8 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
         writer.made = {side: Panels(writer, one, first[side], bits) for side, one in made.items()}
         if after is not None:
             writer.after = after._replace(slot=own)
+        if finish is not None:
+            writer.finish = finish._replace(slot=own)
         if shape.pack_a and not within["a"]:
             writer.pack("a", a, a.second, a.first, m, shape.rows, slots["a"])
         if shape.pack_b and not within["b"]:
@@ -462,6 +484,15 @@ def emit_matmul(module: Module, name: str, array: External, sources: list[Source
         steps.append(Step(f"{code}_pack_{label}", buffers, panels, share, packs=None if label in made else buffers["ab".index(label)]))
     steps.append(Step(f"{code}_blocks", buffers, tasks, grain(tasks, work, PARALLEL_WORK, 16)))
     return Emitted(steps, scratch)
+
+
+def finished(follow: Follow | None, array: External, shape: Shape, out: str) -> tuple[Finish | None, list, str]:
+    """What is done to the tiles of a product before they are stored, its buffers, and where the product then goes."""
+    sizes = (shape.batch, shape.m, shape.n, shape.k)
+    if follow is None or any(map(is_open, sizes)) or shape.batch != 1 or shape.k > DEEPEST or shape.depth != shape.k:
+        return None, [], out
+    found = follow(None, fits=lambda kernel, product: finishing(kernel, product, array.dtype, shape.m, shape.n))
+    return found if found is not None else (None, [], out)
 
 
 def followed(follow: Follow | None, shape: Shape, out: str, gap: int = 0) -> tuple[Shape, After | None, list, str]:

@@ -229,8 +229,16 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             return None
         merged = functools.cache(lambda pitch: epilogue.merged(planner, follower, array, buffers, pitch))
 
-        def given(columns: int | None, pitch: int = 0) -> tuple[str, list, int, str] | None:
+        def given(columns: int | None, pitch: int = 0, fits: Any = None) -> tuple | None:
             found = merged(pitch)
+            if found is not None and fits is not None:  # it becomes part of the product's own code
+                alike, places = canonical(found[0])
+                names = {place: name for place, (name, _) in zip(places, alike.buffers)}
+                finish = fits(alike, names[found[1]]) if found[1] in names else None
+                if finish is None:
+                    return None
+                inside[follower.number], when[follower.number] = found[0], when[product]
+                return finish, places, found[1]
             if found is None or columns is not None and any(stage.loops for stage in found[0].stages):
                 return None
             kernel, target = found
