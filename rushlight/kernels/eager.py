@@ -348,6 +348,11 @@ def halves(op: Any, *args: Any) -> Any:
     return opened.elementwise(kernel, op.name, args) if max(arg.size for arg in args if isinstance(arg, np.ndarray)) >= LARGE else None
 
 
+def half_rows(name: str, args: tuple) -> Any:
+    """An op on rows of a half type by its rule, rounded once; None where they are better widened."""
+    return opened.by_rule(kernel, name, args) if args[0].ndim else None
+
+
 def half_gradient(op: Any, tensor: str, shape: tuple, values: tuple) -> Any:
     """What an elementwise op's rule gives for half types; in float32 where it will be summed to the shape. None where they are better widened."""
     g = values[0]

@@ -133,7 +133,10 @@ def compiled_rule(rule: Any, arguments: tuple, example: list[int]) -> Any:
     """The program of a rule for row-major arrays whose dims are the numbers of sizes (-1: of 1)."""
     sizes, make = Sizes(), Maker()
     symbols = [*[sizes.symbol(f"s{at}", size) for at, size in enumerate(example)], 1]
-    return program.compile_arrays(*operands_of(rule, make, arguments, lambda pattern: tuple([symbols[at] for at in pattern])))
+    sources, results, layouts = operands_of(rule, make, arguments, lambda pattern: tuple([symbols[at] for at in pattern]))
+    if sources[0].dtype in HALVES:
+        results = [make.cast(result, sources[0].dtype) if result.dtype == "float32" else result for result in results]
+    return program.compile_arrays(sources, results, layouts)
 
 
 def compiled(rule: Any, arguments: tuple, gives: str, example: list[int]) -> Any:

@@ -9,6 +9,9 @@ from .graph_node import MOVING, WORTH
 
 NAMES.update(FLOAT32=dtypes.float32, F32=dtypes.float32.numpy, WORTH=WORTH)
 DIRECT = frozenset(("_add", "_sub", "mul", "_div"))  # one rounding of the exact result: NumPy's own for half types is the same
+# Softmax, norms and sums: a program reads the half type itself, and rounds once (few.py).
+ROWS = frozenset("_softmax _log_softmax _logsumexp _layer_norm _group_norm _fixed_norm _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
+FEW = 1 << 10  # elements from which `general` asks for it
 # They compute nothing.
 MOVES = MOVING | {"_clone", "_contiguous", "_diag_embed"}
 
@@ -54,9 +57,19 @@ def source(op):
                 f"{t}._array.astype(F32) if {t}._dtype.half else {t}._array")
             body.append(f"x_{t} = None if {t} is None else {array}" if t in optional else f"x_{t} = {array}")
         lines = body_of(op, f"{name}__kernel({call})", body, finish_lines(op, first, optional, True))
-        lines = [f"if {' and '.join([*tests, f'{first}._array.size < WORTH'])}:", *("    " + line for line in lines)]
+        most = FEW if name in ROWS else "WORTH"
+        lines = [f"if {' and '.join([*tests, f'{first}._array.size < {most}'])}:", *("    " + line for line in lines)]
+        if name in ROWS:
+            lines += [f"if {' and '.join([*tests, f'{first}._array.size >= {most}'])}:", *("    " + line for line in row_lines(op, call, optional))]
     text = [f"def {name}__half({', '.join(op.params)}):", f"    d = {first}._dtype", *("    " + line for line in lines), "    return NotImplemented"]
     return "\n".join(text) + "\n"
+
+
+def row_lines(op, call, optional):
+    """What a program gives, where there is one."""
+    first = op.tensors[0]
+    arrays = [f"x_{t} = None if {t} is None else {t}._array" if t in optional else f"x_{t} = {t}._array" for t in op.tensors]
+    return [*arrays, f"r = rows_of_halves({op.name!r}, {call})", "if r is not None:", *("    " + line for line in finish_lines(op, first, optional, True))]
 
 
 def body_of(op, call, before, after, rounded=False):

@@ -141,7 +141,7 @@ def layer_norm_weight(g, input, weight, count, eps):
                      weight=lambda g, input, weight, count, eps: layer_norm_weight(g, input, weight, count, eps),
                      bias=lambda g, bias_shape: sum_to_size(g, bias_shape)))
 def _layer_norm(input, weight=None, bias=None, count=1, eps=1e-5):
-    return (layer_norm_kernel if weight is None or bias is None else layer_norms)(input, weight, bias, count, eps)
+    return layer_norms(input, weight, bias, count, eps)
 
 
 def check_shape(name, normalized_shape, input, star, **parameters):
