@@ -124,19 +124,19 @@ def half_product(name: str, *arrays: np.ndarray) -> np.ndarray | None:
 def whole(name: str, arguments: tuple, dtype: str, threads: int) -> runtime.Program:
     """A program of one op, with one result or several, for arrays of these sizes, shared out for so many threads.
 
-    An argument is ("array", shape), then strides where they are not row-major, or what it is.
+    An argument is ("array", shape), then strides where they are not row-major, and the dtype where it is another, or what it is.
     """
     make, operands, sources = Maker(), [], []
     for argument in arguments:
         if type(argument) is tuple and argument[:1] == ("array",):
             strides = argument[2] if len(argument) > 2 else contiguous(argument[1])
-            sources.append(make.intern(Source, f"in{len(sources)}", argument[1], dtype, strides, 0))
+            sources.append(make.intern(Source, f"in{len(sources)}", argument[1], argument[3] if len(argument) > 3 else dtype, strides, 0))
             operands.append(sources[-1])
         else:
             operands.append(argument)
     results = opened.distinct(rule_for(name)(make, *operands))
-    kind = program.numpy_dtype(dtype)
-    layouts = [(s.shape, tuple(n * kind.itemsize for n in s.strides), kind) for s in sources]
+    kinds = [program.numpy_dtype(source.dtype) for source in sources]
+    layouts = [(s.shape, tuple(n * kind.itemsize for n in s.strides), kind) for s, kind in zip(sources, kinds)]
     return program.compile_arrays(sources, results, layouts)
 
 

@@ -14,7 +14,7 @@ from .arrays import Array, Source, contiguous
 from .eager import whole
 from .make import Maker, Unsupported
 from .rules import RULES
-from .runtime import Misfit
+from .runtime import IndexFault, Misfit
 from .sizes import Fixed, Sizes
 
 REFUSED = (Unsupported, Fixed, llvm.CompileError, RuntimeError, ValueError)  # why there is no program for a use
@@ -38,13 +38,20 @@ def product(function: Callable, use: tuple) -> Callable:
     return (lambda a, b, bias: call(bias, a, b)[0]) if len(given) == 3 else lambda a, b, bias=None: call(a, b)[0]
 
 
+def described(shape: tuple | None) -> tuple | None:
+    """An argument of `whole` from what ops/few.py says of it: a shape, or (shape, character of the dtype)."""
+    if shape is None or not shape or type(shape[0]) is not tuple:
+        return None if shape is None else ("array", shape)
+    return ("array", shape[0], contiguous(shape[0]), np.dtype(shape[1]).name)
+
+
 def few(function: Callable, use: tuple) -> Callable:
     """A program for an op on arrays of these sizes, in C's order; the function itself where none can be made."""
     name, char, threads, shapes, numbers = use
     if not usable():
         return function
     try:
-        program = whole(name, tuple([None if shape is None else ("array", shape) for shape in shapes]) + numbers, np.dtype(char).name, threads)
+        program = whole(name, tuple([described(shape) for shape in shapes]) + numbers, np.dtype(char).name, threads)
     except REFUSED:
         return function
     call, count, several = program.call, len(shapes), len(program.returned) > 1
@@ -53,7 +60,7 @@ def few(function: Callable, use: tuple) -> Callable:
     def run(*args: Any) -> Any:
         try:
             results = call(*args[:count]) if len(given) == count else call(*[args[at] for at in given])
-        except Misfit:  # strides of a dim of one element
+        except (Misfit, IndexFault):  # strides of a dim of one element; what NumPy's way says in PyTorch's words
             return function(*args)
         return tuple(results) if several else results[0]
 

@@ -10,6 +10,7 @@ from ..core import dtypes
 from ..tensor import Tensor
 from .arguments import need_tensors
 from .comparison import where
+from .few import when_busy
 from .gathering import flat_places, taken
 from .linear import ONES
 from .loss import in_full, reduction_of
@@ -136,6 +137,9 @@ def cross_entropy_kernel(input, target, weight, ignore_index, reduction):
     return total if reduction == "sum" else total / input.dtype.type(rows if weights is None else np.add.reduce(weights))
 
 
+cross_entropies = when_busy("_cross_entropy", cross_entropy_kernel, 3)
+
+
 def raw_cross_entropy_backward(g, input, target, weight, ignore_index, reduction):
     rows, classes = input.shape
     target, weights = checked(target, weight, ignore_index, classes, input.dtype)
@@ -154,7 +158,7 @@ def raw_cross_entropy_backward(g, input, target, weight, ignore_index, reduction
     return result
 
 
-@composite("", raw=raw_cross_entropy_backward)
+@composite("", raw=when_busy("cross_entropy_backward", raw_cross_entropy_backward, 4, work=2))
 def cross_entropy_backward(g, input, target, weight, ignore_index, reduction):
     inner = nll_backward(g, target, weight, ignore_index, reduction, input.shape)
     return log_softmax_backward(inner, _log_softmax(input, 1), 1)
@@ -164,7 +168,7 @@ def cross_entropy_backward(g, input, target, weight, ignore_index, reduction):
            grad=dict(input=lambda g, input, target, weight, ignore_index, reduction: cross_entropy_backward(
                g, input, target, weight, ignore_index, reduction)))
 def _cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean"):
-    return cross_entropy_kernel(input, target, weight, ignore_index, reduction)
+    return cross_entropies(input, target, weight, ignore_index, reduction)
 
 
 def check_classes(input, target, weight):

@@ -10,7 +10,10 @@ from ..tensor import ndarray
 from .generate import NAMES
 
 CALLS = 10_000  # of one kernel for one set of few elements, each about 4 us slower by NumPy's functions than by a program: as long as that takes to make
-EACH = 10  # 1 << EACH elements more are 4 us more
+EACH = 11  # 1 << EACH elements more, of all arrays together, are 4 us more
+
+
+WHOLE = "lqB?"  # dtypes of indices and masks
 
 
 class Act(NamedTuple):
@@ -23,6 +26,7 @@ class Act(NamedTuple):
 def when_busy(name, kernel, count=1, work=1, large=None):
     """A kernel of `count` arrays or Nones, the first one of floats, and then numbers: NumPy's, or a program where all arrays lie in C's order and came often.
 
+    Other arrays are of the same floats, of whole numbers or bools.
     `work`: how many times 4 us NumPy takes longer for few elements. `large`: what large arrays are asked for as, where the op itself does not ask.
     """
     uses = Busy("few elements", kernel, CALLS)
@@ -31,7 +35,7 @@ def when_busy(name, kernel, count=1, work=1, large=None):
     def run(*args):
         first = args[0]
         char, size = first.dtype.char, first.size
-        if char not in "fd" or not size or not first.flags.c_contiguous:
+        if char not in "fd" or not size or type(first) is not ndarray or not first.flags.c_contiguous:
             return kernel(*args)
         if large is not None and size >= NAMES["LARGE"]:
             return NAMES["on_all_cores"](act, *args)
@@ -40,10 +44,16 @@ def when_busy(name, kernel, count=1, work=1, large=None):
         else:
             shapes = [first.shape]
             for array in args[1:count]:
-                if type(array) is ndarray and array.dtype.char == char and array.flags.c_contiguous:
-                    shapes.append(array.shape)
-                elif array is None:
+                if array is None:
                     shapes.append(None)
+                    continue
+                if type(array) is not ndarray or not array.flags.c_contiguous or not array.size:
+                    return kernel(*args)
+                kind, size = array.dtype.char, size + array.size
+                if kind == char:
+                    shapes.append(array.shape)
+                elif kind in WHOLE:
+                    shapes.append((array.shape, kind))
                 else:
                     return kernel(*args)
             use = name, char, Threads.count, tuple(shapes), args[count:]

@@ -282,3 +282,22 @@ def test_adaptive_maxima_of_even_bins():
     x = torch.tensor([[[[1.0, 1.0, nan, 5.0], [0.0, 1.0, nan, 2.0]]]])
     values, places = F.adaptive_max_pool2d(x, (1, 2), return_indices=True)
     assert places.tolist() == [[[[0, 6]]]] and values[0, 0, 0, 0] == 1 and values[0, 0, 0, 1].isnan()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weights", [None, [1.0, 0.0, 2.0, 0.5]])
+def test_busy_cross_entropy_gives_what_it_gave(weights, reduction, monkeypatch):
+    from rushlight.ops import class_loss
+    x = torch.rand(5, 4, requires_grad=True)
+    weight = None if weights is None else torch.tensor(weights)
+    for ignored in (-100, 2):
+        results = []
+        for enough in (1 << 60, -1):
+            of_all_kernels(monkeypatch, class_loss, enough)
+            loss = F.cross_entropy(x, torch.tensor([0, 3, 2, 2, 1]), weight, ignore_index=ignored, reduction=reduction)
+            results.append((loss.detach().numpy(), torch.autograd.grad(loss.sum(), x)[0].numpy()))
+            for wrong in (4, -1):
+                with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds"):
+                    F.cross_entropy(x, torch.tensor([0, 3, wrong, 2, 1]), weight, ignore_index=ignored, reduction=reduction)
+        for before, after in zip(*results):
+            np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-6)
