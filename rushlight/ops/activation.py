@@ -9,6 +9,7 @@ from ..core import dtypes
 from ..core.constants import constant
 from ..core.error_function import in_chunks, normal_cdf
 from .comparison import picked
+from .few import when_busy
 from .record import composite, pointwise, primitive
 
 
@@ -19,15 +20,16 @@ def floats_only(array, kernel):
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
 
 
-def unary(kernel, grad, node=None, name=None, where="nn", promote="same"):
-    """A primitive of one tensor and numbers; `name` is PyTorch's kernel name where integers are refused."""
+def unary(kernel, grad, node=None, name=None, where="nn", promote="same", busy=True):
+    """A primitive of one tensor and numbers; `name` is PyTorch's kernel name where integers are refused. `busy`: it is more than two calls of NumPy."""
     def checked(input, *numbers):
         if input.dtype.kind not in "fc":
             floats_only(input, name)
         return kernel(input, *numbers)
 
     def make(declared):
-        return pointwise(kernel if name is None else checked, tensors=("input",), node=node, grad=dict(input=grad), where=where,
+        own = kernel if name is None else checked
+        return pointwise(when_busy(declared.__name__, own) if busy else own, tensors=("input",), node=node, grad=dict(input=grad), where=where,
                          promote=promote)(declared)
     return make
 
@@ -122,7 +124,7 @@ def leaky_kernel(input, slope):
 
 
 @unary(leaky_kernel, lambda g, input, slope: leaky_backward(g, input, slope),
-       node="LeakyReluBackward0", name="leaky_relu_cpu")
+       node="LeakyReluBackward0", name="leaky_relu_cpu", busy=False)
 def _leaky_relu(input, slope): ...
 
 
@@ -217,11 +219,14 @@ def slope_by_erf(g, input):
     return density
 
 
+gelus = when_busy("_gelu", gelu_kernel, work=3)
+
+
 def raw_gelu_backward(g, input, approximate):
     return in_chunks(slope_by_tanh if approximate == "tanh" else slope_by_erf, g, input)
 
 
-@composite("", raw=raw_gelu_backward)
+@composite("", raw=when_busy("gelu_backward", raw_gelu_backward, 2, work=5))
 def gelu_backward(g, input, approximate):
     if approximate == "tanh":
         inner = tanh((input + input * input * input * 0.044715) * SQRT_2_OVER_PI)
@@ -232,7 +237,7 @@ def gelu_backward(g, input, approximate):
 
 @primitive(grad=dict(input=lambda g, input, approximate: gelu_backward(g, input, approximate)), where="", family="pointwise_scalar")
 def _gelu(input, approximate):
-    return gelu_kernel(input, approximate)
+    return gelus(input, approximate)
 
 
 @composite("nn")
@@ -252,7 +257,7 @@ def raw_silu_backward(g, input):
     return g * (gate * (1 + input * (1 - gate)))
 
 
-@composite("", raw=raw_silu_backward)
+@composite("", raw=when_busy("silu_backward", raw_silu_backward, 2))
 def silu_backward(g, input):
     gate = sigmoid(input)
     return g * (gate * (1 + input * (1 - gate)))
@@ -355,7 +360,7 @@ def softshrink(input, lambd=0.5):
 
 
 @unary(lambda input, threshold, value: np.where(input <= threshold, input.dtype.type(value), input),
-       lambda g, input, threshold: where(input <= threshold, 0, g), where="torch", node="ThresholdBackward0")
+       lambda g, input, threshold: where(input <= threshold, 0, g), where="torch", node="ThresholdBackward0", busy=False)
 def threshold(input, threshold, value):
     """input where it is above threshold, else value.
 

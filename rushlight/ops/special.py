@@ -12,6 +12,7 @@ from ..tensor import Tensor
 from .activation import sigmoid
 from .aggregation import finish, logsumexp
 from .dispatch import inplace, scalar_name
+from .few import when_busy
 from .powers import exp2, expm1, log1p
 from .record import composite, pointwise
 from .rounding import round
@@ -20,11 +21,13 @@ from .softmax import log_softmax, softmax
 PLACES = "torch method inplace special"
 
 
-def real_only(kernel, name):
-    """The kernel, refusing complex numbers in PyTorch's words."""
+def real_only(kernel, name, op=None, work=10):
+    """The kernel, refusing complex numbers in PyTorch's words; as a program, once it has done much work for the op."""
+    if op is not None:
+        kernel = when_busy(op, kernel, work=work)
+
     def checked(input, *more):
-        kind = np.asarray(input).dtype.kind
-        if kind == "c":
+        if input.dtype.kind == "c":
             raise NotImplementedError(f"\"{name}\" not implemented for '{scalar_name(dtypes.BY_NUMPY[input.dtype])}'")
         return kernel(input, *more)
     return checked
@@ -38,7 +41,7 @@ def lacking(what):
 # The error function.
 
 
-@pointwise(real_only(erf_kernel, "erf_vml_cpu"), promote="float", where=PLACES, grad=dict(input=lambda g, input: g * (exp(-(input * input)) * 1.1283791670955126)))
+@pointwise(real_only(erf_kernel, "erf_vml_cpu", "erf", 10), promote="float", where=PLACES, grad=dict(input=lambda g, input: g * (exp(-(input * input)) * 1.1283791670955126)))
 def erf(input):
     """The error function, 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to input.
 
@@ -48,7 +51,7 @@ def erf(input):
     """
 
 
-@pointwise(real_only(error_tails.erfc, "erfc_vml_cpu"), promote="float", where=PLACES,
+@pointwise(real_only(error_tails.erfc, "erfc_vml_cpu", "erfc", 30), promote="float", where=PLACES,
            grad=dict(input=lambda g, input: g * (exp(-(input * input)) * -1.1283791670955126)))
 def erfc(input):
     """1 - erf(input), exact in the tail.
@@ -59,7 +62,7 @@ def erfc(input):
     """
 
 
-@pointwise(real_only(error_tails.erfinv, "erfinv_vml_cpu"), promote="float", where=PLACES, private_out=True,
+@pointwise(real_only(error_tails.erfinv, "erfinv_vml_cpu", "erfinv", 30), promote="float", where=PLACES, private_out=True,
            grad=dict(input=lambda g, out: g * (exp(out * out) * 0.886226925452758)))
 def erfinv(input):
     """The number whose error function is input; NaN outside [-1, 1].
@@ -70,7 +73,7 @@ def erfinv(input):
     """
 
 
-@pointwise(real_only(error_tails.erfcx, "erfcx_cpu"), promote="float", where="special",
+@pointwise(real_only(error_tails.erfcx, "erfcx_cpu", "special_erfcx", 30), promote="float", where="special",
            grad=dict(input=lambda g, input, out: g * (2.0 * input * out - 1.1283791670955126)))
 def special_erfcx(input):
     """exp(input**2) * erfc(input).
@@ -85,7 +88,7 @@ def ndtr_kernel(input):
     return error_tails.erfc(input * input.dtype.type(-0.7071067811865476)) * input.dtype.type(0.5)
 
 
-@pointwise(real_only(ndtr_kernel, "erf_vml_cpu"), promote="float", where="special",
+@pointwise(real_only(ndtr_kernel, "erf_vml_cpu", "special_ndtr", 20), promote="float", where="special",
            grad=dict(input=lambda g, input: g * (exp(input * input * -0.5) * 0.3989422804014327)))
 def special_ndtr(input):
     """The normal distribution function.
@@ -107,7 +110,7 @@ def special_ndtri(input):
     """
 
 
-@pointwise(real_only(error_tails.log_ndtr, "log_ndtr_cpu"), promote="float", where="special",
+@pointwise(real_only(error_tails.log_ndtr, "log_ndtr_cpu", "special_log_ndtr", 30), promote="float", where="special",
            grad=dict(input=lambda g, input: g / (special_erfcx(input * -0.7071067811865476) * 1.2533141373155003)))
 def special_log_ndtr(input):
     """The logarithm of the normal distribution function, exact in the tail.
@@ -121,7 +124,7 @@ def special_log_ndtr(input):
 # The gamma function.
 
 
-@pointwise(real_only(gamma.lgamma, "lgamma_vml_cpu"), promote="float", where="torch method inplace", grad=dict(input=lambda g, input: g * digamma(input)))
+@pointwise(real_only(gamma.lgamma, "lgamma_vml_cpu", "lgamma", 60), promote="float", where="torch method inplace", grad=dict(input=lambda g, input: g * digamma(input)))
 def lgamma(input):
     """The logarithm of the absolute value of the gamma function.
 
@@ -131,7 +134,7 @@ def lgamma(input):
     """
 
 
-@pointwise(real_only(gamma.digamma, "digamma"), promote="float", where=PLACES, grad=dict(input=lambda g, input: g * _polygamma(input, 1)))
+@pointwise(real_only(gamma.digamma, "digamma", "digamma", 60), promote="float", where=PLACES, grad=dict(input=lambda g, input: g * _polygamma(input, 1)))
 def digamma(input):
     """The derivative of lgamma.
 
@@ -141,7 +144,7 @@ def digamma(input):
     """
 
 
-@pointwise(real_only(gamma.polygamma, "polygamma"), promote="float", where="out", tensors=("input",), node="PolygammaBackward0",
+@pointwise(real_only(gamma.polygamma, "polygamma", "_polygamma", 60), promote="float", where="out", tensors=("input",), node="PolygammaBackward0",
            grad=dict(input=lambda g, input, order: g * _polygamma(input, order + 1)))
 def _polygamma(input, order): ...
 

@@ -216,11 +216,13 @@ def test_busy_layer_norm_gives_what_it_gave(monkeypatch):
 
 def of_all_kernels(monkeypatch, module, enough):
     """Let the busy kernels of a module of ops go over after so much work."""
-    for run in vars(module).values():
+    found = [value.op_record.kernel if getattr(getattr(value, "op_record", None), "kind", "") == "op" else value for value in vars(module).values()]
+    for run in found:
         for cell in getattr(run, "__closure__", None) or ():
-            if isinstance(cell.cell_contents, Busy):
-                monkeypatch.setattr(cell.cell_contents, "enough", enough)
-                cell.cell_contents.uses.clear()
+            for inner in (cell, *(getattr(cell.cell_contents, "__closure__", None) or ())):
+                if isinstance(inner.cell_contents, Busy):
+                    monkeypatch.setattr(inner.cell_contents, "enough", enough)
+                    inner.cell_contents.uses.clear()
 
 
 def both_ways(monkeypatch, call, *shapes):
@@ -301,3 +303,25 @@ def test_busy_cross_entropy_gives_what_it_gave(weights, reduction, monkeypatch):
                     F.cross_entropy(x, torch.tensor([0, 3, wrong, 2, 1]), weight, ignore_index=ignored, reduction=reduction)
         for before, after in zip(*results):
             np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-6)
+
+
+POINTS = {"gelu": F.gelu, "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "mish": F.mish, "elu": F.elu, "celu": lambda x: F.celu(x, 0.7),
+          "softplus": lambda x: F.softplus(x, 2.0, 3.0), "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "hardtanh": lambda x: F.hardtanh(x, -1.5, 2),
+          "hardshrink": F.hardshrink, "softshrink": F.softshrink, "logsigmoid": F.logsigmoid, "erf": torch.erf, "erfc": torch.erfc, "erfinv": torch.erfinv,
+          "erfcx": torch.special.erfcx, "ndtr": torch.special.ndtr, "log_ndtr": torch.special.log_ndtr, "lgamma": torch.lgamma, "digamma": torch.digamma,
+          "polygamma": lambda x: torch.polygamma(1, x)}
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_busy_functions_give_what_they_gave(name, monkeypatch):
+    from rushlight.ops import activation, special
+    nan, inf = float("nan"), float("inf")
+    values = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 7.0, -7.3, 20.5, -31.0, 1e-30, 1e30, -1e30, inf, -inf, nan], dtype=torch.float64, requires_grad=True)
+    results = []
+    for enough in (1 << 60, -1):
+        for op in activation, special:
+            of_all_kernels(monkeypatch, op, enough)
+        out = POINTS[name](values)
+        results.append((out.detach().numpy(), torch.autograd.grad(out, values, torch.ones_like(out))[0].numpy()))
+    for before, after in zip(*results):
+        np.testing.assert_allclose(before, after, rtol=1e-9, atol=1e-12)
