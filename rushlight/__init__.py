@@ -111,6 +111,7 @@ dispatch.HALF_POINTS.append(half_points)
 busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.repeated").product(function, use),
                        "few elements": lambda function, use: imported("kernels.repeated").few(function, use),
                        "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
+                       "acts along a dim": lambda function, use: imported("kernels.eager").act_along,
                        "rows of half types": lambda function, use: imported("kernels.eager").half_rows,
                        "random numbers": lambda function, use: imported("kernels.draws").make(),
                        "random numbers of varying draws": lambda function, use: imported("kernels.rejection").make()})

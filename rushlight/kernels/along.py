@@ -1,7 +1,7 @@
 """Reading, writing and adding along a dim of large arrays by an index, for eager mode.
 
-Arrays are seen as (outer, along, inner): `gather` reads dense[o, k, i] = indexed[o, index[o, k, i], i], `put` writes there and `add`
-adds, in the order of k. The index has strides of its own, so one that is expanded (a row index for all columns) is not copied.
+Arrays are seen as (outer, along, inner): `gather` reads dense[o, k, i] = indexed[o, index[o, k, i], i], `put` writes there and `add`,
+`multiply`, `maximum` and `minimum` (NaN stay) combine what stands there with it, in the order of k. The index has strides of its own, so one that is expanded (a row index for all columns) is not copied.
 An index out of range touches nothing and is told afterwards.  Read `Along.run` first.
 """
 
@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from . import llvm, pool
+from . import llvm, pool, structs
 from .ir import Module, Type, Value
 
-ACTS = ("gather", "put", "add")
+ACTS = ("gather", "put", "add", "multiply", "maximum", "minimum")
 WORDS = ("outer", "count", "size", "inner", "outer_step", "step", "inner_step", "fault")
 
 
@@ -38,6 +38,12 @@ class Along:
             place = o * outer_step + k * step
             return f.load(i64, f.address(index, place if i is None else place + i * inner_step, "i64"), 8)
 
+        def combined(one: Value, other: Value) -> Value:
+            if act in ("add", "multiply"):
+                return one + other if act == "add" else one * other
+            kept = f.emit(Type("i1"), f"fcmp {'oge' if act == 'maximum' else 'ole'} {one}, {other.text}")
+            return f.emit(Type("i1"), f"or {kept}, {f.emit(Type('i1'), f'fcmp uno {one}, {one.text}').text}").select(one, other)
+
         def move(far: Value, near: Value) -> None:
             there, here = f.address(indexed, far, element), f.address(dense, near, element)
             if act == "gather":
@@ -45,7 +51,7 @@ class Along:
             elif act == "put":
                 f.store(f.load(kind, here, align), there, align)
             else:
-                f.store(f.load(kind, there, align) + f.load(kind, here, align), there, align)
+                f.store(combined(f.load(kind, there, align), f.load(kind, here, align)), there, align)
 
         def inside(place: Value, body: object) -> None:
             f.either(f.emit(Type("i1"), f"icmp ult {place}, {size.text}"), body, lambda: f.store(f.i64(1), fault, 8))  # type: ignore[arg-type]
@@ -74,7 +80,7 @@ class Along:
     def run(self, indexed: np.ndarray, index: np.ndarray, dense: np.ndarray, words: list[int]) -> bool:
         """Whether all indices were in range; `words` as `layout` gives them."""
         numbers = (ctypes.c_int64 * len(WORDS))(*words, 0)
-        frame = (ctypes.c_void_p * 4)(indexed.ctypes.data, index.ctypes.data, dense.ctypes.data, ctypes.addressof(numbers))
+        frame = (ctypes.c_void_p * 4)(*map(structs.address_of, (indexed, index, dense)), ctypes.addressof(numbers))
         found, items = pool.pool(), words[0]
         found.parallel(found.address, self.address, frame, items, max(1, items // 16))
         return not numbers[7]

@@ -216,6 +216,23 @@ def attempt_along(name: str, args: tuple) -> np.ndarray | None:
     return dense if act == "gather" else indexed
 
 
+def act_along(act: str, result: np.ndarray, dim: int, index: np.ndarray, values: np.ndarray, rows: bool) -> bool:
+    """Whether result[index along dim] = act(itself, values) was done in place; the indices are in range."""
+    if not result.ndim or index.dtype != np.int64 or not index.size or values.dtype != result.dtype or not result.flags.c_contiguous:
+        return False
+    dim %= result.ndim
+    wanted = (*result.shape[:dim], index.shape[0 if rows else dim], *result.shape[dim + 1:])
+    if values.shape != wanted or (index.ndim != 1 if rows else index.shape != wanted):
+        return False
+    index, form, words = along.layout(result.shape, index, dim, rows)
+    found = kernel((act, form, result.dtype.name))
+    if found is None:
+        return False
+    if not found.run(result, index, np.ascontiguousarray(values), words):
+        raise IndexError("an index changed while it was used")
+    return True
+
+
 def attempt_rows_added(name: str, grad: np.ndarray, first: Any, second: Any, padding: Any = None, by_frequency: bool = False) -> np.ndarray | None:
     """The gradients of whole slices that an index picked, added up: embedding_backward, and index_backward where one tensor is the index."""
     if name == "embedding_backward":

@@ -1,4 +1,4 @@
-"""Kernels, and rows of half types, that a program takes the place of once the same shapes came often: NumPy's calls, each a pass over its arrays, take longer than its work.
+"""Kernels, rows of half types, and acts along a dim, that compiled code takes the place of once the same shapes came often: NumPy's calls, each a pass over its arrays, take longer than its work.
 
 core/busy.py counts, kernels/repeated.py makes the programs.  Read `when_busy` first.
 """
@@ -78,3 +78,25 @@ def rows_of_halves(name, *args):
 
 
 NAMES["rows_of_halves"] = rows_of_halves
+
+
+along = Busy("acts along a dim", None, 1 << 22)  # elements, each of which NumPy takes some 5 ns longer for
+
+
+def acted(act, result, dim, index, values, rows=False):
+    """Whether compiled code has done result[index along dim] = act(itself, values), as it does once there was enough of that.
+
+    The result lies in C's order, indices are in range. The index has the values' shape, or is a vector of whole slices (`rows`).
+    """
+    char = result.dtype.char
+    if char not in "fd" or not rows and values.size < LEAST:
+        return False
+    use = act, rows, char
+    run = along.uses.get(use, 0)
+    if type(run) is int:
+        run = along.choose(use, values.size + EVERY)
+    return run is not None and run(act, result, dim, index, values, rows)
+
+
+LEAST = 2048  # elements, of which NumPy adds fewer before the code is called
+EVERY = 2048  # elements that take as long as what a call of NumPy takes longer however few there are

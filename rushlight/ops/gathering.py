@@ -10,6 +10,7 @@ from ..core.size import wrap_dim
 from ..tensor import Tensor
 from .aggregation import exact
 from .arguments import remembered
+from .few import acted
 from .indexing import number_for
 from .record import composite, primitive
 
@@ -78,6 +79,8 @@ def bases(shape, counts, dim):
 
 def flat_places(shape, index, dim):
     """Where the elements at `index` along a dim lie in an array of a shape, in C's order."""
+    if len(shape) == 1:
+        return index
     if index.size > FEW:
         return np.ravel_multi_index(np.broadcast_arrays(*along(dim, index)), shape)
     first, step = bases(shape, index.shape, dim)
@@ -153,6 +156,8 @@ def add_along(result, dim, index, source):
         result += source.sum()
         return
     index, source = index.reshape(index.shape or (1,)), source.reshape(source.shape or (1,))
+    if acted("add", result, dim, index, source):
+        return
     if dim in (-1, result.ndim - 1) and index.ndim > 1 and index.strides[-2] == 0 and index.shape[-1] >= SHARED:  # an expanded index
         for outer in np.ndindex(index.shape[:-1]):
             np.add.at(result[outer], index[outer], source[outer])
@@ -189,8 +194,11 @@ def crop(g, shape):
     return g
 
 
-def prepared(input, dim, index, source):
-    """An own copy of the input, all its elements in a row, and the checked flat index for it, with at least one dim."""
+def prepared(input, dim, index, source, act=None, start=None):
+    """An own copy of the input, all its elements in a row, and the checked flat index for it, with at least one dim.
+
+    `act`: what compiled code may do for the caller (few.acted), on `start` where that is no None: the index is None where that is done.
+    """
     result = np.array(input, order="C")
     view, index = result.reshape(result.shape or (1,)), index.reshape(index.shape or (1,))
     source = source.reshape(source.shape or (1,)) if source is not None else None
@@ -199,6 +207,9 @@ def prepared(input, dim, index, source):
     check_range(index, dim, view.shape[dim])
     if source is not None and source.shape != index.shape:
         source = within(source, index)
+    if act is not None and (start is None or acted("put", view, dim, index, np.full(index.shape, start, view.dtype))) and acted(
+            act, view, dim, index, source):
+        return result, view, None, source
     return result, view.reshape(-1), flat_places(view.shape, index, dim % view.ndim), source
 
 
@@ -224,7 +235,7 @@ def scatter_value(input, dim, index, value):
 @primitive(grad=dict(input=lambda g: g, src=lambda g, dim, index, src_shape: part_for(gather(g, dim, index), index, src_shape)),
            tensors=("input", "index", "src"), where="", node="ScatterAddBackward0", family="scatter")
 def _scatter_add(input, dim, index, src):
-    result, view, at, src = prepared(input, dim, index, src)
+    result, view, at, src = prepared(input, dim, index, src, "add")
     if at is not None:
         np.add.at(view, at.reshape(-1), src.reshape(-1))
     return result
@@ -306,10 +317,14 @@ def reduce_at(view, at, source, reduce, include_self):
         view[at] = neutral(reduce, view.dtype)
     REDUCTIONS[reduce].at(view, at, source)
     if reduce == "mean":
-        count = np.full(view.shape, 1 if include_self else 0, np.int64)
-        np.add.at(count, at, 1)
-        count = np.maximum(count, 1)
-        view[...] = np.floor_divide(view, count) if view.dtype.kind in "iu" else view / count.astype(view.dtype)
+        average(view, at, include_self)
+
+
+def average(view, at, include_self):
+    """Divide sums by how many numbers came there."""
+    count = np.bincount(at.reshape(-1), minlength=view.size)
+    count = count + 1 if include_self else np.maximum(count, 1)
+    view[...] = np.floor_divide(view, count) if view.dtype.kind in "iu" else view / count.astype(view.dtype)
 
 
 @primitive(grad=dict(input=lambda g, input, dim, index, src, out, reduce, include_self: reduce_input_grad(g, input, dim, index, src, out, reduce,
@@ -318,9 +333,12 @@ def reduce_at(view, at, source, reduce, include_self):
                                                                                                     include_self)),
            tensors=("input", "index", "src"), where="", node="ScatterReduceBackward0", family="scatter")
 def _scatter_reduce(input, dim, index, src, reduce, include_self):
-    result, view, at, src = prepared(input, dim, index, src)
+    start = None if include_self else neutral(reduce, input.dtype)
+    result, view, at, src = prepared(input, dim, index, src, REDUCTIONS[reduce].__name__, start)
     if at is not None:
         reduce_at(view, at, src, reduce, include_self)
+    elif reduce == "mean" and index.size:
+        average(view.reshape(-1), flat_places(view.shape, index.reshape(index.shape or (1,)), dim % view.ndim), include_self)
     return result
 
 

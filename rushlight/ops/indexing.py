@@ -12,6 +12,7 @@ from ..core.errors import type_name
 from ..core.promotion import checked_number
 from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick, wrap
 from .dispatch import check_overlap, check_written, inplace
+from .few import acted
 from .generate import make_classes
 from .record import composite, primitive
 from .runs import reduced, runs_of
@@ -346,7 +347,7 @@ def accumulate_at(result, index, values):
 
 def add_rows(target, rows, values):
     """target[rows[i]] += values[i] for every i; target and values are matrices, rows in bounds and not negative."""
-    if not values.size:
+    if not values.size or acted("add", target, 0, rows, values, True):
         return
     if target.shape[1] == 1:
         np.add.at(target[:, 0], rows, values[:, 0])

@@ -325,3 +325,29 @@ def test_busy_functions_give_what_they_gave(name, monkeypatch):
         results.append((out.detach().numpy(), torch.autograd.grad(out, values, torch.ones_like(out))[0].numpy()))
     for before, after in zip(*results):
         np.testing.assert_allclose(before, after, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape, dim, count", [((7,), 0, 9), ((5, 4), 0, 11), ((5, 4), 1, 3), ((3, 4, 5), 1, 6), ((3, 4, 5), 2, 5), ((4, 1), 0, 6)])
+def test_busy_acts_along_a_dim_give_what_they_gave(shape, dim, count, monkeypatch):
+    from rushlight.ops import few
+    rng = np.random.default_rng(0)
+    wanted = (*shape[:dim], count, *shape[dim + 1:])
+    x, values = torch.tensor(rng.integers(-3, 4, shape), dtype=torch.float32), torch.tensor(rng.integers(-3, 4, wanted), dtype=torch.float32)
+    index, rows = torch.tensor(rng.integers(0, shape[dim], wanted)), torch.tensor(rng.integers(0, shape[dim], count))
+    x.view(-1)[0], values.view(-1)[1] = float("-inf"), float("nan")
+    calls = [functools.partial(x.scatter_reduce, dim, index, values, how, include_self=own) for how in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)]
+    calls += [functools.partial(x.scatter_add, dim, index, values), functools.partial(x.index_add, dim, rows, values),
+              functools.partial(x.index_reduce, dim, rows, values, "amax"), functools.partial(x.index_reduce, dim, rows, values, "mean", include_self=False)]
+    monkeypatch.setattr(few, "LEAST", 0)
+    results = []
+    for enough in (1 << 60, -1):
+        monkeypatch.setattr(few.along, "enough", enough)
+        few.along.uses.clear()
+        results.append([call().numpy() for call in calls])
+        with pytest.raises(RuntimeError, match=f"index {shape[dim]} is out of bounds for dimension {dim} with size {shape[dim]}"):
+            x.scatter_add(dim, torch.full_like(index, shape[dim]), values)
+        with pytest.raises(IndexError, match=f"{shape[dim]} is not in"):
+            x.index_add(dim, torch.full_like(rows, shape[dim]), values)
+    few.along.uses.clear()
+    for before, after in zip(*results):
+        np.testing.assert_allclose(before, after, rtol=1e-6)
