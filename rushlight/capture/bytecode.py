@@ -24,6 +24,8 @@ RENAMED = {
 CONVERSIONS = {0: None, 1: str, 2: repr, 3: ascii}
 COMPARE = ("<", "<=", "==", "!=", ">", ">=")
 UNARY = {"UNARY_POSITIVE": "+", "UNARY_NEGATIVE": "-", "UNARY_INVERT": "~"}
+JUMPS = frozenset(dis.hasjrel + dis.hasjabs)
+WITH_ARGUMENT = frozenset(dis.hasarg if VERSION >= (3, 12) else range(dis.HAVE_ARGUMENT, 256))
 UNSUPPORTED = frozenset({
     "GET_AWAITABLE", "GET_AITER", "GET_ANEXT", "BEFORE_ASYNC_WITH", "END_ASYNC_FOR", "ASYNC_GEN_WRAP", "CHECK_EG_MATCH",
     "PREP_RERAISE_STAR", "IMPORT_STAR", "PRINT_EXPR", "LOAD_NAME", "STORE_NAME", "DELETE_NAME", "SETUP_ANNOTATIONS",
@@ -35,10 +37,10 @@ UNSUPPORTED = frozenset({
 class Ins:
     """One instruction: canonical op, its resolved value, the index it may jump to, the user's line."""
 
-    __slots__ = ("op", "value", "target", "line", "index", "positions")
+    __slots__ = ("op", "value", "target", "line", "index")
 
-    def __init__(self, op: str, value: Any, target: int | None, line: int | None, positions: Any):
-        self.op, self.value, self.target, self.line, self.positions = op, value, target, line, positions
+    def __init__(self, op: str, value: Any, target: int | None, line: int | None):
+        self.op, self.value, self.target, self.line = op, value, target, line
         self.index = -1
 
     def __repr__(self) -> str:
@@ -76,6 +78,11 @@ def decode(code: CodeType) -> Program:
     return program
 
 
+def caches(number: int, name: str) -> int:
+    """How many words of cache follow an instruction."""
+    return dis._inline_cache_entries.get(name, 0) if VERSION >= (3, 13) else dis._inline_cache_entries[number]
+
+
 def translate(code: CodeType) -> Program:
     program = Program(code)
     if code.co_flags & (0x80 | 0x100 | 0x200):
@@ -84,30 +91,32 @@ def translate(code: CodeType) -> Program:
     pending: list[tuple[Ins, int]] = []
     out: list[Ins] = program.instructions
     kwnames: tuple = ()
-    raw = [i for i in dis.get_instructions(code)]
-    line = code.co_firstlineno
-    for i in raw:
-        start[i.offset] = len(out)
-        positions = i.positions
-        if positions is not None and positions.lineno is not None:
-            line = positions.lineno
-        name = i.opname
+    raw, line, arg = code.co_code, code.co_firstlineno, 0
+    for offset, (place, *_) in zip(range(0, len(raw), 2), code.co_positions()):  # `dis.get_instructions` takes 10 us an instruction
+        number, arg = raw[offset], arg << 8 | raw[offset + 1]
+        name = dis.opname[number]
+        if name == "CACHE":
+            arg = 0
+            continue
+        start[offset] = len(out)
+        line = line if place is None else place
+        if name == "EXTENDED_ARG":
+            continue
         if name == "KW_NAMES":
-            kwnames = code.co_consts[i.arg]
-            continue
-        if name in NOTHING:
-            continue
-        if name in UNSUPPORTED:
-            program.unsupported = program.unsupported or name
-        for op, value, jump in expand(code, i, name, kwnames):
-            ins = Ins(op, value, None, line, positions)
-            if jump is not None:
-                pending.append((ins, jump))
-            out.append(ins)
-        if name == "CALL":
-            kwnames = ()
-    end = raw[-1].offset + 2
-    start.setdefault(end, len(out))
+            kwnames = code.co_consts[arg]
+        elif name not in NOTHING:
+            if name in UNSUPPORTED:
+                program.unsupported = program.unsupported or name
+            jumps = number in JUMPS
+            for op, value in expand(code, name, arg if number in WITH_ARGUMENT else None, kwnames):
+                ins = Ins(op, value, None, line)
+                if jumps:
+                    pending.append((ins, offset + 2 * (1 + caches(number, name) + (-arg if "BACKWARD" in name else arg))))
+                out.append(ins)
+            if name == "CALL":
+                kwnames = ()
+        arg = 0
+    start.setdefault(len(raw), len(out))
     for ins, offset in pending:
         ins.target = start[offset]
     for index, ins in enumerate(out):
@@ -131,64 +140,61 @@ def translate(code: CodeType) -> Program:
     return program
 
 
-def expand(code: CodeType, i: dis.Instruction, name: str, kwnames: tuple) -> list[tuple[str, Any, int | None]]:
-    """The canonical instructions of one raw instruction: (op, value, byte offset jumped to)."""
-    arg = i.arg
+def expand(code: CodeType, name: str, arg: Any, kwnames: tuple) -> list[tuple[str, Any]]:
+    """The canonical instructions of one raw instruction: (op, value)."""
     op = RENAMED.get(name, name)
-    if i.opcode in dis.hasjrel or i.opcode in dis.hasjabs:
-        return [(op, arg, i.argval)]
     if name == "LOAD_CONST":
-        return [(op, i.argval, None)]
+        return [(op, code.co_consts[arg])]
     if name == "RETURN_CONST":
-        return [("LOAD_CONST", i.argval, None), ("RETURN_VALUE", None, None)]
+        return [("LOAD_CONST", code.co_consts[arg]), ("RETURN_VALUE", None)]
     if name in ("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"):
         first, second = name.split("_FAST_")[0] + "_FAST", name.split("_FAST_")[1] + ("" if name.endswith("FAST") else "_FAST")
-        return [(first, arg >> 4, None), (second, arg & 15, None)]
+        return [(first, arg >> 4), (second, arg & 15)]
     if name == "LOAD_GLOBAL":
         variable = code.co_names[arg >> 1]
         if not arg & 1:
-            return [(op, variable, None)]
-        null = ("PUSH_NULL", None, None)
-        return [(op, variable, None), null] if VERSION >= (3, 13) else [null, (op, variable, None)]
+            return [(op, variable)]
+        null = ("PUSH_NULL", None)
+        return [(op, variable), null] if VERSION >= (3, 13) else [null, (op, variable)]
     if name == "LOAD_METHOD":
-        return [("LOAD_METHOD", code.co_names[arg], None)]
+        return [("LOAD_METHOD", code.co_names[arg])]
     if name == "LOAD_ATTR":
         if VERSION >= (3, 12):
-            return [("LOAD_METHOD" if arg & 1 else "LOAD_ATTR", code.co_names[arg >> 1], None)]
-        return [(op, code.co_names[arg], None)]
+            return [("LOAD_METHOD" if arg & 1 else "LOAD_ATTR", code.co_names[arg >> 1])]
+        return [(op, code.co_names[arg])]
     if name == "LOAD_SUPER_ATTR":
         # bit 0: a method load; bit 1: two-argument super, the only form that differs for nobody
-        return [("LOAD_SUPER_ATTR", (code.co_names[arg >> 2], bool(arg & 1)), None)]
+        return [("LOAD_SUPER_ATTR", (code.co_names[arg >> 2], bool(arg & 1)))]
     if name in ("STORE_ATTR", "DELETE_ATTR", "IMPORT_NAME", "IMPORT_FROM", "STORE_GLOBAL", "DELETE_GLOBAL"):
-        return [(op, code.co_names[arg], None)]
+        return [(op, code.co_names[arg])]
     if name == "COMPARE_OP":
         if VERSION >= (3, 13):
-            both = [(op, COMPARE[arg >> 5], None)]
-            return both + [("TO_BOOL", None, None)] if arg & 16 else both
-        return [(op, COMPARE[arg >> 4] if VERSION >= (3, 12) else dis.cmp_op[arg], None)]
+            both = [(op, COMPARE[arg >> 5])]
+            return both + [("TO_BOOL", None)] if arg & 16 else both
+        return [(op, COMPARE[arg >> 4] if VERSION >= (3, 12) else dis.cmp_op[arg])]
     if name == "BINARY_OP":
-        return [(op, dis._nb_ops[arg][1], None)]
+        return [(op, dis._nb_ops[arg][1])]
     if name in UNARY:
-        return [("UNARY", UNARY[name], None)]
+        return [("UNARY", UNARY[name])]
     if name == "CALL":
-        return [(op, (arg, kwnames), None)]
+        return [(op, (arg, kwnames))]
     if name == "CALL_INTRINSIC_1":
         names = {3: "STOPITERATION_ERROR", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
         kind = names.get(arg, f"CALL_INTRINSIC_1_{arg}")
-        return [("UNARY", "+", None)] if kind == "UNARY_POSITIVE" else [(kind, None, None)]
+        return [("UNARY", "+")] if kind == "UNARY_POSITIVE" else [(kind, None)]
     if name == "FORMAT_VALUE":
-        return [("FORMAT_VALUE", (CONVERSIONS[arg & 3], bool(arg & 4)), None)]
+        return [("FORMAT_VALUE", (CONVERSIONS[arg & 3], bool(arg & 4)))]
     if name == "FORMAT_SIMPLE":
-        return [("FORMAT_VALUE", (None, False), None)]
+        return [("FORMAT_VALUE", (None, False))]
     if name == "FORMAT_WITH_SPEC":
-        return [("FORMAT_VALUE", (None, True), None)]
+        return [("FORMAT_VALUE", (None, True))]
     if name == "CONVERT_VALUE":
-        return [("CONVERT_VALUE", CONVERSIONS[arg], None)]
+        return [("CONVERT_VALUE", CONVERSIONS[arg])]
     if name == "MAKE_FUNCTION":
-        return [(op, arg or 0, None)]
+        return [(op, arg or 0)]
     if name == "YIELD_VALUE":
-        return [(op, None, None)]
-    return [(op, arg, None)]
+        return [(op, None)]
+    return [(op, arg)]
 
 
 def unsupported(code: CodeType) -> str | None:
