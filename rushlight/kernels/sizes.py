@@ -66,22 +66,22 @@ class Size:
 
     def __add__(self, other: Any) -> Any:
         if type(other) is int:
-            return self.sizes.combined(self, ONE, 1, other) if other else self
-        return self.sizes.combined(self, other, 1, 1) if type(other) is Size else plainly(self, other, "__add__")
+            return self.sizes.combined(self, ONE, other) if other else self
+        return self.sizes.combined(self, other, 1) if type(other) is Size else plainly(self, other, "__add__")
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
         if type(other) is int:
-            return self.sizes.combined(self, ONE, 1, -other) if other else self
-        return self.sizes.combined(self, other, 1, -1) if type(other) is Size else plainly(self, other, "__sub__")
+            return self.sizes.combined(self, ONE, -other) if other else self
+        return self.sizes.combined(self, other, -1) if type(other) is Size else plainly(self, other, "__sub__")
 
     def __rsub__(self, other: Any) -> Any:
         return (-self) + other if type(other) is int else plainly(self, other, "__rsub__")
 
     def __mul__(self, other: Any) -> Any:
         if type(other) is int:
-            return self if other == 1 else self.sizes.made({names: c * other for names, c in self.terms})
+            return self if other == 1 else self.sizes.interned(tuple([(names, c * other) for names, c in self.terms])) if other else 0
         return self.sizes.product(self, other) if type(other) is Size else plainly(self, other, "__mul__")
 
     __rmul__ = __mul__
@@ -129,8 +129,7 @@ class Size:
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __hash__(self) -> int:
-        return id(self)
+    __hash__ = object.__hash__
 
     def __lt__(self, other: Any) -> bool:
         return self.sizes.decide("gt", other - self) if type(other) in (int, Size) else float(self) < other
@@ -288,7 +287,7 @@ class Sizes:
         self.quotients: dict[str, tuple[Any, Any]] = {}
         self.relations: dict[tuple[str, Size], bool] = {}  # ("eq" or "gt", p): whether p == 0, or p > 0, must hold or must not
         self._made: dict[Terms, Size] = {}
-        self._bounds: dict[Terms, int | None] = {}
+        self._bounds: dict[Size, int | None] = {}
 
     # -- making ------------------------------------------------------------------------------------------------------
 
@@ -306,21 +305,28 @@ class Sizes:
         return self.symbol(f"s{number}", number) if number > 1 else number
 
     def made(self, total: dict[tuple[str, ...], int]) -> Any:
-        terms = tuple(sorted((names, c) for names, c in total.items() if c))
-        if not terms:
+        terms = [term for term in total.items() if term[1]]
+        if len(terms) > 1:
+            terms.sort()
+        elif not terms:
             return 0
-        if terms[-1][0] == ():
+        elif not terms[0][0]:
             return terms[0][1]
+        return self.interned(tuple(terms))
+
+    def interned(self, terms: Terms) -> Size:
+        """The polynomial of these terms, in order and none of them 0."""
         found = self._made.get(terms)
         if found is None:
             hint = sum(c * math.prod(self.hints[name] for name in names) for names, c in terms)
             found = self._made[terms] = Size(self, terms, hint)
         return found
 
-    def combined(self, a: Size, b: Any, p: int, q: int) -> Any:
-        total = {names: c * p for names, c in a.terms}
+    def combined(self, a: Size, b: Any, factor: int) -> Any:
+        """a + b * factor."""
+        total = dict(a.terms)
         for names, c in b.terms if type(b) is Size else (((), b),):
-            total[names] = total.get(names, 0) + c * q
+            total[names] = total.get(names, 0) + c * factor
         return self.made(total)
 
     def product(self, a: Size, b: Size) -> Any:
@@ -381,9 +387,9 @@ class Sizes:
         """A number that a size is never below, or None."""
         if type(size) is int:
             return size
-        known = self._bounds.get(size.terms, ...)
+        known = self._bounds.get(size, ...)
         if known is ...:
-            known = self._bounds[size.terms] = self.lowest(size)
+            known = self._bounds[size] = self.lowest(size)
         return known
 
     def lowest(self, size: Size) -> int | None:
