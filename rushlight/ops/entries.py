@@ -7,6 +7,8 @@ import inspect
 import types
 
 from ..core.errors import type_name
+from ..core.outline import outline
+from ..tensor import Tensor
 from .generate import NAMES, define
 
 
@@ -42,6 +44,8 @@ def entry(composite):
 
 
 def first_entry(*args, _composite=None, **kwargs):
+    if outline.enough and not kwargs and args and isinstance(args[0], Tensor):  # few, see `generate.for_outline`; there is nothing to translate
+        return _composite.body(*args)
     return materialise_entry(_composite)(*args, **kwargs)
 
 

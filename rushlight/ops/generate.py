@@ -49,14 +49,23 @@ def first_call(*args, _op=None, **kwargs):
 
 
 def for_outline(op, args):
-    """Whether a call that only asks for an outline is served by `general`: it comes once, and compiling takes longer than the call.
+    """Whether a call that only asks for an outline is served by `general`: compiling takes longer than a few calls.
 
-    Not where `general` would compute with large arrays.
+    Not where `general`, or the rules of its node, would compute with large arrays.
     """
-    limit = sys.maxsize if op.family == "pointwise" and op.name in CANDIDATES else NAMES["LARGE"]
-    return not [arg for arg in args if isinstance(arg, (list, tuple)) or isinstance(arg, Tensor) and (arg._requires_grad or arg._array.size >= limit)]
+    op.outlines += 1
+    if op.outlines > FEW:
+        return False
+    large = NAMES["LARGE"]
+    limit = sys.maxsize if op.family == "pointwise" and op.name in CANDIDATES else large
+    for arg in args:
+        for item in arg if isinstance(arg, (list, tuple)) else (arg,):
+            if isinstance(item, Tensor) and item._array.size >= (large if item._requires_grad else limit):
+                return False
+    return True
 
 
+FEW = 48  # calls of an op that take as long by `general` (10 us each more, with the backward pass) as its text takes to compile
 NAMES.update(outline=outline, for_outline=for_outline)
 
 

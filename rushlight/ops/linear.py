@@ -3,6 +3,8 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.busy import Busy
+from ..core.memory import untouched
+from ..core.outline import outline
 from ..core.parallel import Threads
 from ..core.size import product
 from ..tensor import Tensor
@@ -52,6 +54,9 @@ def multiplied(a, b, bias=None):
     work = a.size * b.shape[-1]
     if work < SMALL or a.dtype.char not in "fd" or a.dtype is not b.dtype or bias is not None and (bias.ndim != 1 or bias.dtype is not a.dtype):
         return plain_product(a, b, bias)
+    if outline.enough and a.shape[1] == b.shape[0] and (bias is None or bias.shape[0] in (1, b.shape[1])):
+        outline.given = True
+        return untouched((a.shape[0], b.shape[1]), a.dtype)
     arrays = (a, b) if bias is None else (a, b, bias)
     return products.choose((a.dtype.char, Threads.count, *[(array.shape, array.strides) for array in arrays]), work)(*arrays)
 

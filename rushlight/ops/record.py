@@ -40,6 +40,7 @@ class Op:
     numbers = "both"  # see pointwise
     no_complex = ""  # see pointwise
     ufunc = None  # see pointwise
+    outlines = 0  # how often it was asked for an outline before its text was compiled
     private_out = False  # the rule keeps `out` where PyTorch's keeps something else: a later write to the output is none to the rule
 
     def __init__(self, declared, kernel, family, grad, tensors, lists, promote, dtype, node, outputs, returns, differentiable, where,

@@ -23,6 +23,25 @@ def test_large_elementwise_results_are_outlines_only_while_capturing():
     assert np.allclose(x.sin()._array, np.sin(x._array), atol=1e-6)
 
 
+def test_large_products_are_outlines_only_while_capturing():
+    w, b = torch.randn(512, 256, requires_grad=True), torch.randn(512)
+    F, given, x = torch.nn.functional, [], torch.ones(1024, 256)
+
+    @torch.compile
+    def f(x):
+        y = F.linear(F.linear(x, w, b), w.t())
+        given.append((outline.given, y.stride()))
+        return y
+
+    assert torch.allclose(f(x), F.linear(F.linear(x, w, b), w.t()), rtol=1e-3, atol=1e-2) and given[-1][1] == (256, 1)
+    for wrong in (torch.ones(512, 3), torch.ones(3)):
+        try:
+            torch.compile(lambda x, wrong=wrong: F.linear(x, w, wrong))(x)
+        except RuntimeError:
+            continue
+        raise AssertionError("no error")
+
+
 def test_an_op_that_refuses_outlines_gets_numbers():
     f = torch.compile(lambda x: torch.linalg.inv(x * 2))
     x = large()

@@ -53,6 +53,29 @@ def test_capture_compiles_no_function_of_an_op(shape):
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_capture_of_a_backward_pass_compiles_no_function_of_an_op():
+    code = ("import rushlight as torch, linecache\n"
+            "w = torch.full((3, 3), 0.5, requires_grad=True)\n"
+            "def f(x):\n"
+            "    y = (torch.tanh(x @ w) * x).clone().sum()\n"
+            "    return torch.autograd.grad(y, w)[0].sum(0)\n"
+            "x = torch.ones(2, 3); got = torch.compile(f)(x)\n"
+            "assert not [name for name in linecache.cache if name.startswith('<rushlight op')], list(linecache.cache)\n"
+            "assert torch.allclose(got, f(x)) and '<rushlight op tanh (backward)>' in linecache.cache")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_op_that_is_captured_often_is_compiled():
+    code = ("import rushlight as torch, linecache\n"
+            "def f(x):\n"
+            "    for _ in range(60): x = torch.sin(x) + 0.5\n"
+            "    return torch.cos(x)\n"
+            "x = torch.ones(2, requires_grad=True); got = torch.compile(f)(x)\n"
+            "assert '<rushlight op sin>' in linecache.cache and '<rushlight op cos>' not in linecache.cache\n"
+            "assert torch.allclose(got, f(x))")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_signature_and_docstring_are_the_record_s():
     assert list(inspect.signature(torch.atan2).parameters) == ["input", "other"]
     assert "angle" in torch.atan2.__doc__
