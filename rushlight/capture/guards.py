@@ -66,26 +66,29 @@ class Guards:
 def build(guards: Guards, roots: int, given: dict) -> tuple[Callable, str]:
     """The guard function over `roots` values: True if all hold; its `explain` finds the one that failed."""
     text = Text({**LOADERS, **given})
-    body: list[str] = []
+    fast, slow = [], []  # the statements of both
     for index, guard in enumerate(guards):
-        value = text.source(guard.source, body) if guard.source is not None else ""
+        loads: list[str] = []
+        value = text.source(guard.source, loads) if guard.source is not None else ""
         operands = [text.const(operand) for operand in guard.operands]
-        operands += [text.source(other, body) for other in guard.others]
-        body.append(f"at = {index}")
+        operands += [text.source(other, loads) for other in guard.others]
+        fast += loads
+        slow += [f"at = {index}", *loads]
         if guard.condition:  # else it is enough that the value is there
-            body.append(f"if not ({guard.condition.format(*operands, v=value)}): return {~index}")
-    plain = [line for line in body if not line.startswith("at = ")]
+            test = f"if not ({guard.condition.format(*operands, v=value)})"
+            fast.append(f"{test}: return False")  # one constant: another for each takes a third longer to compile
+            slow.append(f"{test}: return at")
     names = ", ".join(f"S{i}" for i in range(roots))
-    fast = [f"def guard({names}):", " try:", *("  " + line for line in plain), "  return True",
+    fast = [f"def guard({names}):", " try:", *("  " + line for line in fast), "  return True",
             " except Exception:", "  return False"]
     source = "\n".join(fast) + "\n"
     guard = define(source, "guard", text.constants)["guard"]
-    guard.explain = Explain(names, body, text.constants)
+    guard.explain = Explain(names, slow, text.constants)
     return guard, source
 
 
 class Explain:
-    """Finds the guard that failed: None, or its index, as `~index` where a load raised. Compiled when first asked."""
+    """Finds the guard that failed, or whose value can't be loaded: its index, or None. Compiled when first asked."""
 
     def __init__(self, names: str, body: list[str], constants: dict):
         self.names, self.body, self.constants = names, body, constants
@@ -93,8 +96,8 @@ class Explain:
 
     def __call__(self, *roots: Any) -> int | None:
         if self.function is None:
-            slow = [f"def explain({self.names}):", " at = -1", " try:", *("  " + line for line in self.body), "  return None",
-                    " except Exception:", "  return ~at"]
+            slow = [f"def explain({self.names}):", " try:", *("  " + line for line in self.body), "  return None",
+                    " except Exception:", "  return at"]
             self.function = define("\n".join(slow) + "\n", "explain", self.constants)["explain"]
         return self.function(*roots)
 

@@ -13,7 +13,7 @@ from types import CellType
 from typing import Any
 
 from ..core import modes
-from ..core.outline import outline
+from ..core.outline import outline, outlines
 from ..graph import Graph, Node
 from ..graph.memory import root
 from ..graph.node import target_name
@@ -236,7 +236,7 @@ class Rolling(Regions):
             roll.lists.update((id(item), item) for item in (*other.fast, *other.stack) if type(item) is list)
         for at, value in taken.items():
             roll.before[at] = frame.fast[at]
-            with modes.enable_grad():
+            with modes.enable_grad(), outlines(True):
                 frame.fast[at] = roll.wrapped[at] = self.placed(value)
 
         def given(part: Any) -> Any:
@@ -273,7 +273,8 @@ class Rolling(Regions):
         for known, along, row in roll.rows:
             if known is tensor and along == dim:
                 return row
-        stand_in = copied(Tensor.select(tensor.stand_in, dim, roll.turns.course.start + roll.turns.way.skip))
+        with outlines(True):
+            stand_in = copied(Tensor.select(tensor.stand_in, dim, roll.turns.course.start + roll.turns.way.skip))
         row = self.trace_of(self.graph.call_function(row_along, (tensor.node, dim)), stand_in)
         roll.rows.append((tensor, dim, row))
         return row
@@ -359,6 +360,7 @@ class Rolling(Regions):
             else:
                 held[at] = result(NULL, now, at in loaded) if at in loaded or outer else NULL
         if history:
+            self.opened(turns)  # at once: it would take another translation
             raise Again(turns.key, Way(turns.way.skip, turns.way.history | history))
         appended = [(items, before, self.value(items[before])) for items, before in roll.added.values() if len(items) == before + 1]
         if len(appended) != len(roll.added) or not all(type(item) is Traced for _, _, item in appended):
@@ -438,9 +440,8 @@ class Rolling(Regions):
         for node in reversed(nodes):
             if (node.target is same or node.target is row_along) and node not in moving:
                 graph.erase_node(node)
-        if type(turns.count) is int and not turns.way.fixed and turns.course.even and any([
-                self.policy.leave_open(rows.source, 0, turns.count) for rows in turns.course.tensors(turns.course.parts)]):
-            raise Again(turns.key, turns.way)  # one program for all lengths, from the first
+        if self.opened(turns):
+            raise Again(turns.key, turns.way)
         for stand_in, known in list(self.traced.items()):
             if known.node in moving:
                 known.tracer = None  # not of this trace any more
@@ -460,6 +461,11 @@ class Rolling(Regions):
         made = self.results_of(node, leaves, depends, len(kept), getattr(steps, "hint", steps))
         last, rest = iter(made[:len(handed)]), iter(made[len(handed):])
         return [*[next(last) if place is not None else self.last_row(next(rest)) for place, _ in finals], *rest]
+
+    def opened(self, turns: Turns) -> bool:
+        """Whether the number of turns, which was a plain one, may vary from now on: one program for all lengths, from the first."""
+        return type(turns.count) is int and not turns.way.fixed and turns.course.even and any([
+            self.policy.leave_open(rows.source, 0, turns.count) for rows in turns.course.tensors(turns.course.parts)])
 
     def last_row(self, stacked: Any) -> Any:
         return self.call_op(Tensor.select, (stacked, 0, -1), {})
@@ -485,7 +491,7 @@ class Rolling(Regions):
         made, stand_ins = [], []
         for at, leaf in enumerate(leaves):
             value = leaf.stand_in
-            with modes.enable_grad():
+            with modes.enable_grad(), outlines(True):
                 stand_in = copied(value if at < carried else value.unsqueeze(0).expand(steps, *value.shape))
                 for other in depends[at] if value._requires_grad else ():
                     if leaves[other].stand_in._requires_grad and other != at:

@@ -287,12 +287,12 @@ def capture(point: Point, roots: list, policy: Any) -> Entry:
                 policy.ways[signal.key] = signal.way
             finally:
                 tracer.forget()
-                give_back()
             if entry is not None:
                 return entry
         raise Uncapturable("too many restarts")
     finally:
         sys.setrecursionlimit(limit)
+        give_back()
 
 
 def attempt(tracer: Tracer, point: Point, roots: list, policy: Any) -> Entry | None:

@@ -476,8 +476,7 @@ class Compiled:
         for number, entry in reversed(list(enumerate(point.entries))):
             at = entry.guard.explain(*roots)
             if type(at) is int:
-                guard = entry.guards.all[~at if at < 0 else at]
-                found.append(f"0/{number}: {describe(guard, roots)}")
+                found.append(f"0/{number}: {describe(entry.guards.all[at], roots)}")
         return found
 
     @property

@@ -102,7 +102,7 @@ class GraphModule(Module, PlainGraphModule, metaclass=AnyGraphModule):
     def recompile(self) -> Any:
         """Make `forward` again from the graph; call it after changing the graph."""
         code = super().recompile()
-        type(self).forward = self.__dict__.pop("_forward")  # type: ignore[method-assign]
+        type(self).forward = self._defined()  # type: ignore[method-assign]
         return code
 
     __call__ = Module.__call__
@@ -111,7 +111,7 @@ class GraphModule(Module, PlainGraphModule, metaclass=AnyGraphModule):
         return type(self).__base__
 
     def _fields(self) -> dict:
-        return {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_code")}
+        return {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_code", "_names", "_forward")}
 
     def __deepcopy__(self, memo: dict) -> "GraphModule":
         other = GraphModule.__new__(self._kind(), class_name=self._name)

@@ -8,7 +8,7 @@ import copy
 import itertools
 import linecache
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .graph import Graph
@@ -111,6 +111,8 @@ class GraphModule(Holder):
         return add
     """
 
+    _forward: Callable | None
+
     def __init__(self, root: Any, graph: Graph, class_name: str = "GraphModule"):
         self.__class__ = type(class_name, (type(self),), {}) if class_name != type(self).__name__ else type(self)
         self.training = getattr(root, "training", True)
@@ -159,17 +161,23 @@ class GraphModule(Holder):
     def recompile(self) -> Any:
         """Make `forward` again from the graph; call it after changing the graph."""
         code = self._graph.python_code("self")
-        self._code = code.src
-        # The text is registered so that tracebacks and pdb show it.
-        filename = f"<rushlight graph {next(_serial)}>"
-        linecache.cache[filename] = (len(code.src), None, code.src.splitlines(True), filename)
-        scope = dict(code.globals)
-        exec(compile(code.src, filename, "exec"), scope)
-        self._forward = scope["forward"]
-        weakref.finalize(self._forward, linecache.cache.pop, filename, None).atexit = False
+        self._code, self._names, self._forward = code.src, code.globals, None
         return code
 
+    def _defined(self) -> Callable:
+        """The function of the code, made when it is first called: native code calls it never."""
+        # The text is registered so that tracebacks and pdb show it.
+        filename = f"<rushlight graph {next(_serial)}>"
+        linecache.cache[filename] = (len(self._code), None, self._code.splitlines(True), filename)
+        scope = dict(self._names)
+        exec(compile(self._code, filename, "exec"), scope)
+        made = scope["forward"]
+        weakref.finalize(made, linecache.cache.pop, filename, None).atexit = False
+        return made
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward is None:
+            self._forward = self._defined()
         return self._forward(self, *args, **kwargs)
 
     __call__ = forward
@@ -205,4 +213,4 @@ class GraphModule(Holder):
         return f"{type(self).__name__}({inner})\n\n\n\n{self._code}\n# To see more debug info, please use `graph_module.print_readable()`"
 
 
-RESERVED = ("training", "meta", "_graph", "_code", "_forward")
+RESERVED = ("training", "meta", "_graph", "_code", "_names", "_forward")

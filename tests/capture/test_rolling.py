@@ -1,5 +1,6 @@
 """Loops over time as one node: which are rolled, in how many translations, and that results and gradients are those of the loop."""
 import gc
+import importlib
 
 import pytest
 
@@ -319,6 +320,19 @@ def test_a_train_step_of_any_length():
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(nets[0].parameters(), nets[1].parameters()))
     (entry,) = fast._rushlight_compiled.start.entries
     assert any(node.target is rolled_loop for node in entry.module.graph.nodes)
+
+
+def test_what_a_first_turn_shows_is_learned_at_once(monkeypatch):
+    """That the state has a history and that the length varies: one more translation, not two."""
+    torch._dynamo.reset()
+    module, tried = importlib.import_module("rushlight.capture.trace"), []
+    attempt = module.attempt
+    monkeypatch.setattr(module, "attempt", lambda *args: tried.append(1) or attempt(*args))
+    fast, h = torch.compile(rows), torch.zeros(3, 6)
+    for length in LENGTHS:
+        x = torch.randn(length, 3, 6)
+        assert torch.allclose(fast(x, h), rows(x, h), atol=1e-6)
+    assert len(tried) == 2 and len(fast._rushlight_compiled.start.entries) == 1
 
 
 def test_what_is_elementwise_stays_one_kernel():
