@@ -145,6 +145,7 @@ def as_view(array, source, dtype=None, kind=None):
         meta.multi = kind
     if not grad_enabled():
         meta.made_in_no_grad = True
+        tensor._requires_grad = root._requires_grad and tensor._dtype.category >= dtypes.FLOAT  # a view says what its base says
     if root._node is not None or not root._requires_grad:  # a leaf that requires grad never gets new history
         root_meta = root._meta
         if root_meta is None:

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from .core import dtypes, modes
-from .tensor import Parameter, Tensor
+from .tensor import PLAIN, Parameter
 
 PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, math.inf, 3, 80)}
 
@@ -200,7 +200,7 @@ def format_tensor(tensor, tensor_contents=None, history=None):
     tensor([0.0000, 0.3333, 0.6667])
     """
     array, dtype, kind = tensor._array, tensor._dtype, type(tensor)
-    parameter, plain = isinstance(tensor, Parameter), kind is Tensor or kind is Parameter
+    parameter, plain = isinstance(tensor, Parameter), kind in PLAIN or kind is Parameter
     prefix = "tensor(" if plain else kind.__name__ + "("
     default, suffixes = modes.get_default_dtype(), []
     if array.size == 0:

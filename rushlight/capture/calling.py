@@ -232,6 +232,8 @@ class Calls(Operations):
             return self.call_op(function, args, kwargs)
         if module.startswith("rushlight.amp.autocast"):
             if args and self.is_from_before(args[0]):
+                if function.__name__ == "clone":  # what a decorated function enters
+                    return self.fresh_autocast(args[0])
                 raise Break("Context manager from outside", "an autocast object made before the call")
             return self.call_core(function, tuple(map(self.value, args)), {key: self.value(item) for key, item in kwargs.items()})
         if "_rushlight_allowed" in function.__dict__:

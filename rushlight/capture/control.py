@@ -129,7 +129,7 @@ def raise_varargs(m, f, i):
 
 @op("BEFORE_WITH")
 def before_with(m, f, i):
-    manager = popped(m, f)
+    manager = m.manager(popped(m, f))
     enter = m.enter_attr(manager, "__enter__")
     f.stack.append(m.enter_attr(manager, "__exit__"))
     f.stack.append(m.call(enter, (), {}))

@@ -406,6 +406,10 @@ class Machine:
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
         return function(*args, **kwargs)
 
+    def manager(self, value: Any) -> Any:
+        """What `with` enters in place of an object."""
+        return value
+
     def enter_attr(self, value: Any, name: str) -> Any:
         """A special method looked up on the type, as `with` does."""
         for base in type(value).__mro__:

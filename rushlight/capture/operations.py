@@ -421,6 +421,16 @@ class Operations(Identities):
             raise TypeError(f"{words}, not {self.kind_of(value).__name__}" if words else f"'{self.kind_of(value).__name__}' object is not a mapping")
         return self.inline(equivalents.dict_make, value)
 
+    def manager(self, value: Any) -> Any:
+        """An autocast object from before the call is entered as a fresh one of the same kind: what it remembers is between the two ends of
+        the block, and `as` gives something that nobody else has."""
+        value = self.value(value)
+        return self.fresh_autocast(value) if type(value).__module__.startswith("rushlight.amp.autocast") and self.is_from_before(value) else value
+
+    def fresh_autocast(self, value: Any) -> Any:
+        settings = tuple(self.value(self.object_attribute(value, name)) for name in ("device_type", "dtype", "enabled"))
+        return self.call(type(value), settings, {})
+
     def enter_attr(self, value: Any, name: str) -> Any:
         found, base = find(type(value), name)
         if found is ABSENT:

@@ -87,6 +87,13 @@ class Shapes(Tensors):
     def symbol_kind(self, value: Symbol) -> type:
         return type(value.hint)
 
+    def same(self, left: Any, right: Any) -> bool:
+        """Python has one object for each small int: numbers of one type must be known to say whether they are one."""
+        if left is not right and (type(left) is Symbol or type(right) is Symbol):
+            hints = [value.hint if type(value) is Symbol else value for value in (left, right)]
+            return type(hints[0]) is type(hints[1]) and operator.is_(*(value.concrete() if type(value) is Symbol else value for value in (left, right)))
+        return super().same(left, right)
+
     def symbol_hint(self, value: Symbol) -> Any:
         return value.hint if value.later is None and type(value.hint) is not str else value.concrete()
 
@@ -231,10 +238,10 @@ class Shapes(Tensors):
             if source.kind == "shape":
                 tensor = next(item for item in self.inputs if type(item) is Traced and item.source is source.base)
                 node = self.graph.call_function(Tensor.size, (tensor.node, source.key))
-                node.meta["val"] = self.symbols[source].hint
+                node.meta["val"] = node.meta["example_value"] = self.symbols[source].hint
             else:
                 node = self.placeholder(source)
-                node.meta["val"] = self.symbols[source].hint
+                node.meta["val"] = node.meta["example_value"] = self.symbols[source].hint
                 self.inputs.append(self.symbols[source])
         else:
             function = {"int": int, "float": float, **MATH, "min": min, "max": max}.get(expression[0]) or getattr(operator, expression[0])

@@ -88,6 +88,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
+decorators = SimpleNamespace(
+    mark_dynamic=mark_dynamic, maybe_mark_dynamic=maybe_mark_dynamic, mark_static=mark_static, mark_static_address=mark_static_address,
+    mark_unbacked=mark_unbacked, disable=disable, graph_break=graph_break, allow_in_graph=allow_in_graph, disallow_in_graph=disallow_in_graph,
+    forbid_in_graph=forbid_in_graph, substitute_in_graph=substitute_in_graph, set_stance=set_stance, run=run)
 utils = SimpleNamespace(counters=counters)
 testing = SimpleNamespace(CompileCounter=CompileCounter, CompileCounterWithBackend=CompileCounterWithBackend, EagerAndRecordGraphs=EagerAndRecordGraphs)
 external_utils = SimpleNamespace(wrap_inline=wrap_inline, is_compiling=is_compiling)

@@ -115,7 +115,13 @@ class ByNumpy(dict):
 
 
 BY_NUMPY = ByNumpy({d.numpy: d for d in ALL if d is not bfloat16})
-PYTHON_TYPES = {builtins.bool: bool, builtins.int: int64, builtins.float: float32, complex: complex64}
+PYTHON_TYPES = {builtins.bool: bool, builtins.int: int64, builtins.float: float32, complex: complex64}  # of numbers next to tensors
+ARGUMENTS = {builtins.bool: bool, builtins.int: int64, builtins.float: float64, complex: complex128}  # `dtype=float`: as precise as Python's
+
+
+def meant(argument):
+    """The dtype that an argument means, a dtype or a Python type of numbers; None if it means none."""
+    return argument if isinstance(argument, dtype) else ARGUMENTS.get(argument) if isinstance(argument, type) else None
 
 
 
@@ -158,7 +164,7 @@ class finfo(Info):
     shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny", "dtype")
 
     def __init__(self, type=None):
-        from_default = float32 if type is None else type
+        from_default = float32 if type is None else ARGUMENTS.get(type, type)
         if not (from_default.is_floating_point or from_default.is_complex):
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo' "
                             f"{from_default.name}")
@@ -186,6 +192,7 @@ class iinfo(Info):
     shown = ("min", "max", "dtype")
 
     def __init__(self, type):
+        type = ARGUMENTS.get(type, type)
         if type.category != INTEGER:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo' "
                             f"{type.name}" if type.category != BOOL else "torch.bool is not supported by torch.iinfo")

@@ -1,6 +1,6 @@
 """Type promotion, PyTorch's rules: tensors with dims outrank 0-d tensors, which outrank Python numbers."""
 from . import dtypes
-from .dtypes import BOOL, COMPLEX, FLOAT, INTEGER
+from .dtypes import ARGUMENTS, BOOL, COMPLEX, FLOAT, INTEGER
 from .modes import Defaults
 
 INTEGER_ORDER = {"int8": 1, "int16": 2, "int32": 3, "int64": 4}
@@ -19,7 +19,8 @@ def promote_types(a, b):
     try:
         return TABLE[a, b]
     except KeyError:
-        result = TABLE[a, b] = TABLE[b, a] = combine(a, b)
+        first, second = ARGUMENTS.get(a, a), ARGUMENTS.get(b, b)
+        result = TABLE[a, b] = TABLE[b, a] = first if first is second else combine(first, second)
         return result
 
 
@@ -138,6 +139,7 @@ def can_cast(source, target):
     >>> torch.can_cast(torch.float32, torch.int64)
     False
     """
+    source, target = ARGUMENTS.get(source, source), ARGUMENTS.get(target, target)
     if source.category == INTEGER and target.category == BOOL:
         return False
     return source.category <= target.category

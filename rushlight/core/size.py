@@ -1,5 +1,6 @@
 """Size: the tuple of ints that `Tensor.shape` is, and shape arithmetic shared by all rows."""
 import operator
+import sys
 
 
 class Size(tuple):
@@ -128,4 +129,15 @@ def sizes_from(args):
     try:
         return tuple(map(operator.index, args))
     except TypeError:
-        return tuple(int(size) if getattr(size, "ndim", None) == 0 else operator.index(size) for size in args)
+        return tuple(int(size) if getattr(size, "ndim", None) == 0 else size_given(size, at, args) for at, size in enumerate(args))
+
+
+def size_given(size, at, args):
+    """One size as an int, or PyTorch's complaint, which names the function that was called."""
+    if hasattr(size, "__index__"):
+        return operator.index(size)
+    function = sys._getframe(3).f_code.co_name
+    shown, kind = {"repeat": "repeats", "permute": "dims", "tile": "dims"}.get(function, "size"), type(size).__name__
+    if len(args) == 1:
+        raise TypeError(f"{function}(): argument '{shown}' (position 1) must be tuple of ints, not {kind}")
+    raise TypeError(f"{function}(): argument '{shown}' failed to unpack the object at pos {at + 1} with error \"type must be tuple of ints,but got {kind}\"")

@@ -89,14 +89,19 @@ def marked(result, kind):
 
 
 
-def in_dims_for(in_dims, args):
+def name_of(func):
+    """How errors call the mapped function."""
+    return getattr(func, "__name__", None) or repr(func)
+
+
+def in_dims_for(in_dims, args, name):
     """in_dims spread over the leaves of args: an int or None for each."""
     leaves, spec = tree_flatten(args)
-    if in_dims is None or isinstance(in_dims, int):
+    if isinstance(in_dims, int):
         dims = [in_dims if isinstance(leaf, Tensor) else None for leaf in leaves]
         return leaves, spec, dims
     if not isinstance(in_dims, (tuple, list)):
-        raise ValueError(f"vmap(func, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the "
+        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple matching the "
                          f"structure of inputs, got: {type(in_dims)}.")
     dims = []
 
@@ -111,7 +116,7 @@ def in_dims_for(in_dims, args):
             for item, own in zip(part, dim):
                 spread(item, own)
         else:
-            raise ValueError(f"vmap(func, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of inputs. in_dims has "
+            raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of inputs. in_dims has "
                              f"structure {tree_flatten(in_dims)[1]} but inputs has structure {spec}.")
     spread(args, tuple(in_dims))
     return leaves, spec, dims
@@ -132,11 +137,11 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     @functools.wraps(func)
     def mapped(*args, **kwargs):
-        leaves, spec, dims = in_dims_for(in_dims, args)
+        leaves, spec, dims = in_dims_for(in_dims, args, name_of(func))
         kw_leaves, kw_spec = tree_flatten(kwargs)
         kw_dims = [0 if isinstance(leaf, Tensor) else None for leaf in kw_leaves]
         every, every_dims = [*leaves, *kw_leaves], [*dims, *kw_dims]
-        batch = batch_size(every, every_dims, in_dims)
+        batch = batch_size(every, every_dims, in_dims, name_of(func))
         rows = []
         state = generator.default_generator.get_state() if randomness == "same" else None
         with random_rule(randomness):
@@ -149,20 +154,20 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     return mapped
 
 
-def batch_size(leaves, dims, in_dims):
+def batch_size(leaves, dims, in_dims, name):
     sizes = []
     for leaf, dim in zip(leaves, dims):
         if dim is None:
             continue
         if not isinstance(leaf, Tensor):
-            raise ValueError(f"vmap(func, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
+            raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
                              "cannot vmap over non-Tensor arguments, please use None as the respective in_dim")
         if not -leaf.ndim <= dim < leaf.ndim:
-            raise ValueError(f"vmap(func, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for some input, but that input is a Tensor of "
+            raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={dim} for some input, but that input is a Tensor of "
                              f"dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}.")
         sizes.append(leaf.shape[dim])
     if not sizes:
-        raise ValueError("vmap(func, ...)(<inputs>): at least one input must be mapped: in_dims must not be None for all inputs")
+        raise ValueError(f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): at least one input must be mapped: in_dims must not be None for all inputs")
     if any(size != sizes[0] for size in sizes):
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension")
     return sizes[0]
@@ -205,13 +210,13 @@ def stacked(rows, out_dims, func):
     else:
         dims = tree_flatten(tuple(out_dims), lambda leaf: leaf is None)[0]
         if len(dims) != count:
-            raise ValueError(f"vmap({getattr(func, '__name__', 'func')}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of "
+            raise ValueError(f"vmap({name_of(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of "
                              f"outputs. out_dims has structure {tree_flatten(tuple(out_dims))[1]} but outputs has structure {spec}.")
     results = []
     for number, dim in enumerate(dims):
         parts = [column[0][number] for column in columns]
         if not all(isinstance(part, Tensor) for part in parts):
-            raise ValueError(f"vmap({getattr(func, '__name__', 'func')}, ...): `{getattr(func, '__name__', 'func')}` must only return Tensors, got type "
+            raise ValueError(f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type "
                              f"{type(parts[0])} as a return.")
         if dim is None:
             results.append(parts[0])

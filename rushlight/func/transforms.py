@@ -23,6 +23,22 @@ def variable(tensor):
     return fresh.requires_grad_() if fresh.is_floating_point() or fresh.is_complex() else fresh
 
 
+def wanted_variable(tensor):
+    """A variable that is differentiated by: what is no tensor, and integers, are refused."""
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(tensor)}")
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        raise RuntimeError("only Tensors of floating point dtype can require gradients")
+    return variable(tensor)
+
+
+def moved_variable(tensor):
+    """A variable that is moved along a direction."""
+    if isinstance(tensor, Tensor) and not (tensor.is_floating_point() or tensor.is_complex()):
+        raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
+    return variable(tensor)
+
+
 def own_leaves(variables):
     return {tensor for tensor in variables if isinstance(tensor, Tensor) and tensor._node is None}
 
@@ -48,7 +64,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def transformed(*args, **kwargs):
         numbers, single = chosen(args, argnums)
         with modes.enable_grad():
-            arguments = [tree_map(variable, arg) if at in numbers else arg for at, arg in enumerate(args)]
+            arguments = [tree_map(wanted_variable, arg) if at in numbers else arg for at, arg in enumerate(args)]
             output = func(*arguments, **kwargs)
             aux = None
             if has_aux:
@@ -56,7 +72,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
                     raise RuntimeError("grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True")
                 output, aux = output
             if not isinstance(output, Tensor):
-                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return tensor, got type {type(output)}")
+                raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
             if output.ndim:
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.ndim} dims. Maybe "
                                    "you wanted to use the vjp or jacrev APIs instead?")
@@ -113,7 +129,7 @@ def vjp(func, *primals, has_aux=False):
     (tensor(2.),)
     """
     with modes.enable_grad():
-        variables = tree_map(variable, primals)
+        variables = tree_map(wanted_variable, primals)
         output = func(*variables)
         aux = None
         if has_aux:
@@ -145,7 +161,7 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     if not isinstance(primals, tuple):
         raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     with modes.enable_grad():
-        variables = tree_map(variable, primals)
+        variables = tree_map(moved_variable, primals)
         output = func(*variables)
         aux = None
         if has_aux:
@@ -223,7 +239,14 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return jacrev(func, argnums, has_aux=has_aux)
+    backward = jacrev(func, argnums, has_aux=has_aux)
+
+    @functools.wraps(func)
+    def transformed(*args, **kwargs):
+        for at in chosen(args, argnums)[0]:
+            tree_map(moved_variable, args[at])
+        return backward(*args, **kwargs)
+    return transformed
 
 
 def hessian(func, argnums=0):

@@ -4,6 +4,7 @@
 right on both sides.  Nodes are made by `Graph` only.
 """
 
+import linecache
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -109,6 +110,10 @@ class Node:
 
     @property
     def stack_trace(self) -> str | None:
+        """The user's lines that made the node, the outermost first, as tracebacks show them."""
+        if "stack_trace" not in self.meta and self.meta.get("trail"):  # `capture` notes only where they are
+            return "".join([f'  File "{file}", line {line}, in {name}\n    {linecache.getline(file, line).strip()}\n'
+                            for file, line, name in reversed(self.meta["trail"])])
         return self.meta.get("stack_trace")
 
     def update_arg(self, index: int, value: Any) -> None:

@@ -179,8 +179,8 @@ def _conversion(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
     for arg in args:
         if isinstance(arg, Tensor):
             tensor = arg
-        elif isinstance(arg, dtypes.dtype):
-            dtype = arg
+        elif dtypes.meant(arg) is not None:
+            dtype = dtypes.meant(arg)
         elif isinstance(arg, bool):
             non_blocking = arg
         elif isinstance(arg, (str, int, Device)):
@@ -195,4 +195,4 @@ def _conversion(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
             )
     if tensor is not None:
         device, dtype = tensor.device, tensor.dtype
-    return Device(device) if isinstance(device, (str, int)) else device, dtype, non_blocking
+    return Device(device) if isinstance(device, (str, int)) else device, dtypes.ARGUMENTS.get(dtype, dtype), non_blocking

@@ -2,6 +2,7 @@
 import numpy as np
 
 from ..core import dtypes, modes
+from ..core.errors import type_name
 from ..core.promotion import checked_number, number_dtype, promote_types
 from ..tensor import Parameter, Tensor, new, tick, wrap
 from .dispatch import scalar_name
@@ -43,6 +44,8 @@ def where(condition, input=None, other=None, *, out=None):
     >>> torch.where(torch.tensor([True, False]), torch.tensor([1, 2]), 0)
     tensor([1, 0])
     """
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type_name(condition)}")
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
     if condition.dtype is not dtypes.bool:
@@ -115,7 +118,7 @@ def blend(input, end, weight):
     return np.where(np.abs(weight) < 0.5, input + weight * way, end - way * (1 - weight))
 
 
-@pointwise(blend, where="", node="LerpBackward1",
+@pointwise(blend, where="", node="LerpBackward0",
            grad=dict(input=lambda g, weight: g * (1 - weight), end=lambda g, weight: g * weight,
                      weight=lambda g, input, end: g * (end - input)))
 def _lerp(input, end, weight): ...

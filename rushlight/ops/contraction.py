@@ -476,6 +476,8 @@ def einsum(*args):
     >>> torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(3, 4)).shape
     torch.Size([2, 4])
     """
+    if len(args) < 2:
+        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list")
     if not isinstance(args[0], str):  # (tensor, dims, tensor, dims, ..., [output dims])
         pairs = list(zip(args[0::2], args[1::2]))
         names = [",".join("".join("..." if d is Ellipsis else LETTERS[d] for d in dims) for _, dims in pairs)]
@@ -568,9 +570,9 @@ def parse_equation(equation, shapes):
                                    "in [a-zA-Z]")
         covered = len(shape) - len(before) - len(after)
         if covered < 0 or not dots and covered:
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(before + after)}) {'is more than' if covered < 0 else 'does not match'} "
+            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(before + after)}) {'is more than' if dots else 'does not match'} "
                                f"the number of dimensions ({len(shape)}) for operand {at}" + (
-                                   " and no ellipsis was given" if covered > 0 else ""))
+                                   "" if dots else " and no ellipsis was given"))
         widest = max(widest, covered if dots else 0)
         names = [*before, *range(-covered, 0), *after] if dots else list(before)
         for dim, name in enumerate(names):

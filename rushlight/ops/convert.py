@@ -137,11 +137,15 @@ def to(input, *args, dtype=None, device=None, other=None, copy=False, non_blocki
         elif isinstance(arg, bool) and at >= 2:
             copy = copy or (at == len(args) - 1 and arg)
         elif arg is not None and not isinstance(arg, bool):
-            raise TypeError(f"to() received an invalid combination of arguments - got {type(arg).__name__}")
+            dtype = dtypes.meant(arg)
+            if dtype is None:
+                raise TypeError(f"to() received an invalid combination of arguments - got {type(arg).__name__}")
     if other is not None:
         dtype = other._dtype
     if device is not None:
         require_cpu(device)
+    if type(dtype) is type:
+        dtype = dtypes.ARGUMENTS.get(dtype, dtype)
     result = input if (dtype is None or dtype is input._dtype) and not copy else cast(input, input._dtype if dtype is None else dtype, copy)
     if memory_format is not None and memory_format.name != "preserve_format" and not result.is_contiguous(memory_format):
         return _clone(result, memory_format)

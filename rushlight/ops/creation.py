@@ -1,4 +1,6 @@
 """Making tensors from nothing: factories, ranges, conversions from Python and NumPy values."""
+import sys
+
 import numpy as np
 
 from ..core import dtypes, memory, modes
@@ -51,9 +53,10 @@ def numpy_dtype_of(dtype):
         return modes.Defaults.dtype.numpy
     if isinstance(dtype, dtypes.dtype):
         return dtype.numpy
-    if dtype in dtypes.PYTHON_TYPES:
-        return (modes.Defaults.dtype if dtype is float else dtypes.PYTHON_TYPES[dtype]).numpy
-    raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}" + (
+    if dtype in dtypes.ARGUMENTS:
+        return dtypes.ARGUMENTS[dtype].numpy
+    caller = sys._getframe(1).f_code.co_name
+    raise TypeError(f"{ {'function': '', 'array_from': 'tensor(): '}.get(caller, caller + '(): ')}argument 'dtype' must be torch.dtype, not {type(dtype).__name__}" + (
         f" (did you mean torch.{near(dtype)}?)" if isinstance(dtype, str) else ""))
 
 
@@ -120,6 +123,8 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
     >>> torch.full((2,), 7)
     tensor([7, 7])
     """
+    if isinstance(size, int):
+        raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int")
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     if fill_value is None or isinstance(fill_value, str):
@@ -373,7 +378,7 @@ def from_numpy(ndarray):
 
 def range_dtype(values, dtype):
     if dtype is not None:
-        return dtype
+        return dtypes.ARGUMENTS.get(dtype, dtype)
     if any(isinstance(value, float) or isinstance(value, Tensor) and value.is_floating_point() for value in values):
         return modes.Defaults.dtype
     return dtypes.int64
@@ -398,6 +403,8 @@ def arange(start, end=None, step=1, *, out=None, dtype=None, layout=None, device
     for value in (start, end, step):
         if type(value) is int:
             checked_number(value, dtypes.int64)
+        elif value is None or isinstance(value, str):
+            raise TypeError(f"arange(): argument 'end' (position 1) must be Number, not {type_name(value)}")
     dtype = range_dtype((start, end, step), out._dtype if dtype is None and out is not None else dtype)
     start, end, step = map(plain_number, (start, end, step))
     if dtype is dtypes.int64 and not any(value in (float("inf"), float("-inf")) or value != value for value in (start, end)):
@@ -488,6 +495,7 @@ def spaced(start, end, steps, dtype):
         raise RuntimeError("number of steps must be non-negative")
     if dtype is None:
         dtype = modes.Defaults.dtype.to_complex() if isinstance(start, complex) or isinstance(end, complex) else modes.Defaults.dtype
+    dtype = dtypes.ARGUMENTS.get(dtype, dtype)
     if steps > 1 << 46:
         raise OutOfMemoryError(f"you tried to allocate {steps * dtype.itemsize} bytes for {steps} steps")
     if steps == 1:

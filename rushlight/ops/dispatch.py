@@ -138,6 +138,8 @@ def general_pointwise(op, bound):
         for name in op.tensors[:2 if op.numbers == "none" else 1]:
             if not isinstance(bound[name], Tensor):
                 raise not_a_tensor(op, name, bound[name])
+    if op.refuse is not None:
+        op.refuse(*operands)
     dtype = result_dtype([bound[name] for name in op.tensors if bound[name] is not None and name not in op.masks])
     if op.no_complex and dtype.category == dtypes.COMPLEX:
         raise NotImplementedError(op.no_complex.format(scalar_name(dtype)))

@@ -39,6 +39,7 @@ def entry(composite):
         return None
     function = types.FunctionType(first_entry.__code__, NAMES, body.__name__)
     function.__kwdefaults__ = {"_composite": composite}
+    function.__qualname__ = body.__qualname__
     function.__wrapped__, function.__doc__, function.__module__ = body, body.__doc__, body.__module__
     return function
 

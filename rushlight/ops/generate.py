@@ -73,6 +73,7 @@ def stub(op):
     """A function that becomes the real one on its first call, by exchange of its code: every reference to it stays good."""
     NAMES[f"{op.name}__op"] = op
     function = types.FunctionType(first_call.__code__, NAMES, op.name)
+    function.__qualname__ = op.name
     function.__kwdefaults__ = {"_op": op}
     function.__wrapped__, function.__doc__, function.__module__ = op.declared, op.declared.__doc__, op.declared.__module__
     return function

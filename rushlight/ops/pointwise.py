@@ -12,16 +12,17 @@ from .record import composite, pointwise
 def _add(input, other): ...
 
 
-def subtract(input, other):
-    if input.dtype == np.bool_:
-        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
-                           "operator instead." if getattr(other, "dtype", None) == np.bool_ else
-                           "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
+def refuse_bool(input, other):
+    """No difference of truth values: a tensor of them, or True and False."""
+    bools = [operand._dtype is dtypes.bool if isinstance(operand, Tensor) else type(operand) is bool for operand in (input, other)]
+    if all(bools):
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+    if any(bools):
+        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
                            "the `~` or `logical_not()` operator instead.")
-    return np.subtract(input, other)
 
 
-@pointwise(subtract, ufunc=np.subtract, where="out", dunder="sub", grad=dict(input=lambda g: g, other=lambda g: -g))
+@pointwise(np.subtract, where="out", dunder="sub", refuse=refuse_bool, grad=dict(input=lambda g: g, other=lambda g: -g))
 def _sub(input, other): ...
 
 
@@ -76,7 +77,7 @@ def sub(input, other, *, alpha=1, out=None):
     return _sub(input, other) if out is None else _sub(input, other, out=out)
 
 
-@pointwise(lambda input, other: subtract(np.asarray(other), input), where="", dunder="rsub", node="RsubBackward1",
+@pointwise(lambda input, other: np.subtract(np.asarray(other), input), where="", dunder="rsub", node="RsubBackward1", refuse=refuse_bool,
            grad=dict(input=lambda g: -g, other=lambda g: g))
 def _rsub(input, other): ...
 
@@ -150,7 +151,10 @@ def floor_division(input, other):
     return np.where(zero, np.true_divide(input, other), result).astype(result.dtype) if np.any(zero) else result
 
 
-@pointwise(floor_division, where="out", node="DivBackward1", grad=dict(input=lambda g: g * 0, other=lambda g: g * 0))
+NO_COMPLEX = "\"div_{}_cpu\" not implemented for '{{}}'"
+
+
+@pointwise(floor_division, where="out", node="DivBackward1", no_complex=NO_COMPLEX.format("floor"), grad=dict(input=lambda g: g * 0, other=lambda g: g * 0))
 def _floor_quotient(input, other): ...
 
 
@@ -159,7 +163,7 @@ def no_derivative(g):
     raise RuntimeError("derivative for aten::floor_divide is not implemented")
 
 
-@pointwise(floor_division, dunder="floordiv", node="NotImplemented",
+@pointwise(floor_division, dunder="floordiv", node="NotImplemented", no_complex=NO_COMPLEX.format("floor"),
            grad=dict(input=lambda g: no_derivative(g), other=lambda g: no_derivative(g)))
 def floor_divide(input, other):
     """The floor of input / other.
@@ -179,7 +183,7 @@ def truncated_division(input, other):
     return np.trunc(np.true_divide(input, other))
 
 
-@pointwise(truncated_division, where="out", node="DivBackward1", grad=dict(input=lambda g: g * 0, other=lambda g: g * 0))
+@pointwise(truncated_division, where="out", node="DivBackward1", no_complex=NO_COMPLEX.format("trunc"), grad=dict(input=lambda g: g * 0, other=lambda g: g * 0))
 def trunc_divide(input, other): ...
 
 

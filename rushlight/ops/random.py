@@ -131,6 +131,7 @@ def drawn(fill, sizes, dtype, generator, out, device, requires_grad, refuse):
 
 
 def check_float(dtype, kernel):
+    dtype = dtypes.ARGUMENTS.get(dtype, dtype)
     if kernel is not None and isinstance(dtype, dtypes.dtype) and dtype.category < dtypes.FLOAT:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(dtype)}'")
 
@@ -151,6 +152,7 @@ def factory(name, fill, refuse, text):
     def public(*args, size=None, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
         return drawn(fill, sizes_from(args if size is None else (size,)), dtype, generator, out, device, requires_grad, refuse)
     public.__name__ = public.__qualname__ = name
+    public.__code__ = public.__code__.replace(co_name=name)  # errors about sizes name the function by it
     public.__doc__ = f"""{text}
 
     >>> import rushlight as torch
@@ -204,6 +206,8 @@ def randint(*args, low=None, high=None, size=None, generator=None, out=None, dty
     if size is None or not 1 <= len(bounds) <= 2:
         raise TypeError("randint() received an invalid combination of arguments - expected randint(low=0, high, size, *, generator=None, ...)")
     low, high = (0, bounds[0]) if len(bounds) == 1 else bounds
+    if isinstance(low, float) or isinstance(high, float):
+        raise TypeError(f"randint(): argument '{'low' if isinstance(low, float) else 'high'}' must be int, not float")
     low, high = int(low), int(high)
 
     def fill(array, generator):

@@ -39,6 +39,7 @@ class Op:
     kind = "op"
     numbers = "both"  # see pointwise
     no_complex = ""  # see pointwise
+    refuse = None  # see pointwise
     ufunc = None  # see pointwise
     outlines = 0  # how often it was asked for an outline before its text was compiled
     private_out = False  # the rule keeps `out` where PyTorch's keeps something else: a later write to the output is none to the rule
@@ -149,7 +150,7 @@ def announce(record):
 
 
 def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch method inplace", dunder=None, scalar=None,
-              complex_rule=None, tensors=None, masks=(), numbers="both", no_complex="", private_out=False, ufunc=None):
+              complex_rule=None, tensors=None, masks=(), numbers="both", no_complex="", private_out=False, ufunc=None, refuse=None):
     """An elementwise op: broadcasting, promotion and un-broadcasting are derived.
 
     promote: "same" (the promoted dtype), "float" (integers become the default dtype), "bool" (a comparison).
@@ -160,11 +161,12 @@ def pointwise(kernel, *, grad=None, promote="same", node=None, where="torch meth
     no_complex: what NotImplementedError says of complex operands, `{}` being their dtype, where NumPy's kernel would take them
     (it orders complex numbers, PyTorch does not).
     ufunc: NumPy's function that the kernel is for floats, where it is not one itself.
+    refuse: called with the operands before they are promoted, to raise what PyTorch raises; those of equal float dtypes it never sees.
     """
     def make(declared):
         record = Op(declared, kernel, "pointwise", grad, tensors, (), promote, None, node, 1, None, None, where, dunder, False,
                     scalar, complex_rule, None, masks)
-        record.numbers, record.no_complex, record.private_out = numbers, no_complex, private_out
+        record.numbers, record.no_complex, record.private_out, record.refuse = numbers, no_complex, private_out, refuse
         record.ufunc = kernel if isinstance(kernel, np.ufunc) else ufunc
         return enter(record, kernel)
     return make

@@ -90,8 +90,8 @@ def mean(input, dim=None, keepdim=False, *, dtype=None, out=None):
     if dtype is not None:
         input = input.to(dtype)
     if input._dtype.category < dtypes.FLOAT:
-        raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
-                           f"{input._dtype.tensor_name.removesuffix('Tensor')}")
+        raise RuntimeError(f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either a floating point "
+                           f"or complex dtype. Got: {input._dtype.tensor_name.removesuffix('Tensor')}")
     if dim is None and not keepdim:
         result = _mean_all(input)
     else:

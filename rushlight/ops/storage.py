@@ -210,8 +210,8 @@ def type_of(self, dtype=None, non_blocking=False, **kwargs):
         if not isinstance(named, LegacyType):
             raise ValueError(f"invalid type: '{dtype}'")
         dtype = named.dtype
-    elif dtype in dtypes.PYTHON_TYPES:
-        dtype = dtypes.PYTHON_TYPES[dtype]
+    elif not isinstance(dtype, dtypes.dtype):
+        raise ValueError(f"invalid type: '{getattr(dtype, '__name__', dtype)}'")
     return cast(self, dtype)
 
 

@@ -28,6 +28,8 @@ def viewed(array, shape):
         infer_size(shape, array.size)  # raises where the sizes are wrong
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
                            "contiguous subspaces). Use .reshape(...) instead.") from None
+    if result.shape != shape and shape and min(shape) < -1:  # NumPy takes any negative size for -1
+        infer_size(shape, array.size)
     return result if result is not array else result[...]
 
 
@@ -74,8 +76,8 @@ def view(input, *shape):
     tensor([[0, 1],
             [2, 3]])
     """
-    if len(shape) == 1 and isinstance(shape[0], dtypes.dtype):
-        return _view_dtype(input, shape[0])
+    if len(shape) == 1 and (dtype := dtypes.meant(shape[0])) is not None:
+        return _view_dtype(input, dtype)
     return _view(input, sizes_from(shape))
 
 

@@ -29,3 +29,24 @@ def test_decorator():
     def product(a):
         return a @ a
     assert product(torch.ones(1, 1)).dtype is torch.bfloat16
+
+
+def test_an_object_from_before_the_call_does_not_break_the_graph():
+    context = torch.autocast("cpu", dtype=torch.bfloat16)
+
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def decorated(a):
+        return a @ a
+
+    def entered(a):
+        with context as given:
+            return a @ a, given is None
+
+    a = torch.ones(1, 1)
+    for function in (lambda a: decorated(a) + 1, entered):
+        made = torch.compile(function, backend="eager", fullgraph=True)
+        result = made(a)
+        assert (result[0] if isinstance(result, tuple) else result).dtype is torch.bfloat16
+        assert not torch.is_autocast_enabled("cpu")
+    context.enabled = False  # what it holds is looked at again
+    assert torch.compile(entered, backend="eager", fullgraph=True)(a)[0].dtype is torch.float32

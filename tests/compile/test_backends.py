@@ -114,3 +114,26 @@ def test_numpy_functions_as_functions_of_tensors():
     for function in (wrapped, torch.compile(wrapped)):
         found = function(torch.ones(2, 3), b=torch.full((3,), 2.0))
         assert found["sum"].tolist() == [6, 6] and found["sum"].dtype is torch.float32
+
+
+def test_whether_numbers_are_one_object():
+    made = torch.compile(lambda x, a, b: (x + 1, a is b, a is not b), backend="eager")
+    for a, b in ((1, 2), (3, 3), (4, 4), (5, 6), (3, 3)):
+        assert made(torch.ones(1), a, b)[1:] == (a is b, a is not b)
+
+
+def test_what_a_backend_reads_of_nodes():
+    seen = []
+
+    def backend(module, inputs):
+        seen.extend((node.name, node.op, node.stack_trace, "example_value" in node.meta) for node in module.graph.nodes)
+        return module.forward
+
+    def inner(x):
+        return torch.sin(x)
+
+    torch.compile(lambda x, k: inner(x) * k, backend=backend)(torch.ones(1), 2)
+    found = {name: rest for name, *rest in seen}
+    assert all(known for op, _, known in found.values() if op != "output")
+    assert "in inner\n    return torch.sin(x)" in found["sin"][1] and found["sin"][1].index("in <lambda>") < found["sin"][1].index("in inner")
+    assert torch._dynamo.decorators.mark_unbacked is torch._dynamo.mark_unbacked

@@ -45,7 +45,7 @@ def sizes(program, *shapes):
 @pytest.mark.parametrize("said, taken", [
     ({"x": {0: Dim("b")}}, [(1, 2), (4, 2), (9, 2)]), (({0: Dim("b", max=4)},), [(1, 2), (4, 2)]), ([[Dim("b"), None]], [(1, 2), (4, 2), (9, 2)]),
     (({-2: Dim.DYNAMIC},), [(1, 2), (4, 2), (9, 2)]), (({0: Dim.AUTO, 1: Dim.AUTO},), [(1, 2), (4, 2), (9, 2), (4, 3)]),
-    (({0: Dim.AUTO(min=2, max=5)},), [(4, 2)]), (({0: Dim.STATIC, 1: 2},), [(4, 2)]), (None, [(4, 2)]), (({},), [(4, 2)]), ((None,), [(4, 2)]),
+    (({0: Dim.AUTO(min=2, max=5)},), [(1, 2), (4, 2)]), (({0: Dim.AUTO(min=3, max=5)},), [(4, 2)]), (({0: Dim.STATIC, 1: 2},), [(4, 2)]), (None, [(4, 2)]), (({},), [(4, 2)]), ((None,), [(4, 2)]),
     (({0: 2 * Dim("b", max=3)},), [(4, 2)]), (({0: Dim("b") + 1, 1: Dim("c")},), [(1, 2), (4, 2), (9, 2), (4, 3)])])
 def test_forms(said, taken):
     program = export(Double(), (X(4, 2),), dynamic_shapes=said)
@@ -217,3 +217,21 @@ def test_a_number_that_the_code_fixes():
     assert program(x, 3).tolist() == [3.0, 3.0]
     with pytest.raises(AssertionError, match="Guard failed: n == 3: it was fixed at export, and 4 was given"):
         program(x, 4)
+
+
+def test_from_two_on_means_from_anything_on():
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return torch.sin(x).sum(1) + x.shape[0]
+
+    for least, taken in ((2, [True] * 6), (3, [False] * 3 + [True] * 3)):
+        made = torch.export.export(Net(), (torch.ones(4, 2),), dynamic_shapes=({0: torch.export.Dim("b", min=least, max=5)},)).module()
+        found = []
+        for size in range(6):
+            try:
+                found.append(len(made(torch.ones(size, 2))) == size)
+            except AssertionError:
+                found.append(False)
+        assert found == taken
+        with pytest.raises(AssertionError, match="Guard failed"):
+            made(torch.ones(6, 2))

@@ -38,7 +38,7 @@ def test_grad_works_inside_no_grad():
         assert close(grad(lambda a: (a ** 2).sum())(X), [2.0, 4.0])
 
 
-@pytest.mark.parametrize("bad, words", [(lambda a: a * 2, "scalar"), (lambda a: 3.0, "to return tensor")])
+@pytest.mark.parametrize("bad, words", [(lambda a: a * 2, "scalar"), (lambda a: 3.0, "to return a Tensor")])
 def test_grad_wants_a_scalar_tensor(bad, words):
     with pytest.raises(RuntimeError, match=words):
         grad(bad)(X)
@@ -61,3 +61,20 @@ def test_hessian():
 def test_trees_of_tensors():
     result = grad(lambda tree: (tree["w"] * tree["b"][0]).sum())({"w": X, "b": [torch.tensor(3.0)]})
     assert close(result["w"], [3.0, 3.0]) and result["b"][0].item() == 3
+
+
+def test_what_is_no_variable_is_refused():
+    whole = torch.tensor([1, 2])
+    for call in (lambda: torch.func.grad(lambda a: a.sum())(whole), lambda: torch.func.vjp(torch.neg, whole), lambda: torch.func.jacrev(torch.neg)(whole)):
+        with pytest.raises(RuntimeError, match="only Tensors of floating point dtype can require gradients"):
+            call()
+    for call in (lambda: torch.func.jvp(torch.neg, (whole,), (whole,)), lambda: torch.func.jacfwd(torch.neg)(whole), lambda: torch.func.hessian(torch.sum)(whole)):
+        with pytest.raises(ValueError, match="Expected primal to be floating point or complex, but got: torch.int64|rushlight.int64"):
+            call()
+    with pytest.raises(ValueError, match="Thing passed to transform API must be Tensor, got <class 'float'>"):
+        torch.func.grad(lambda a: a)(3.0)
+
+
+def test_errors_name_the_mapped_function():
+    with pytest.raises(ValueError, match=r"vmap\(<lambda>, in_dims=None, ...\)"):
+        torch.vmap(lambda a: a, in_dims=None)(torch.ones(2))

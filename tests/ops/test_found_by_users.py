@@ -55,3 +55,71 @@ def test_linspace_rounds_each_number_once():
     single, double = torch.linspace(-3, 3, 101), torch.linspace(-7.3, 2.1, 1000, dtype=torch.float64)
     assert [single[at].item().hex() for at in (11, 35)] == ["-0x1.2b851e0000000p+1", "-0x1.ccccce0000000p-1"]
     assert [double[at].item().hex() for at in (58, 76)] == ["-0x1.b045b3a2b9045p+2", "-0x1.a56ec1032056fp+2"]
+
+
+def test_truth_values_have_no_difference():
+    mask, number = torch.tensor([True, False]), torch.tensor([1.5])
+    for take in (lambda: 1 - mask, lambda: mask - 1, lambda: 1.0 - mask, lambda: number - mask, lambda: mask - number, lambda: True - number,
+                 lambda: number - True, lambda: torch.rsub(mask, 1), lambda: torch.sub(mask, 1), lambda: mask.clone().sub_(1),
+                 lambda: 1 - torch.ones(100_000, dtype=torch.bool)):
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert"):
+            take()
+    for take in (lambda: mask - mask, lambda: True - mask, lambda: mask - True):
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator, with two bool tensors is not supported"):
+            take()
+    with pytest.raises(RuntimeError, match="with a bool tensor is not supported"):
+        torch.compile(lambda x: 1 - (x > 0))(number)
+
+
+def test_python_types_are_dtypes():
+    expected = {float: torch.float64, int: torch.int64, bool: torch.bool, complex: torch.complex128}
+    one = torch.tensor([1], dtype=torch.int32)
+    for kind, dtype in expected.items():
+        made = [torch.ones(1, dtype=kind), torch.zeros_like(one, dtype=kind), torch.tensor([1], dtype=kind), torch.as_tensor([1], dtype=kind),
+                one.to(kind), one.to(dtype=kind), one.sum(dtype=kind), torch.full((1,), 1, dtype=kind), one.new_zeros(1, dtype=kind)]
+        assert {tensor.dtype for tensor in made} == {dtype}, kind
+    assert torch.arange(3, dtype=float).dtype is torch.linspace(0, 1, 2, dtype=float).dtype is torch.float64
+    assert torch.tensor([1.0], dtype=torch.float64).view(int).dtype is torch.int64
+    assert torch.nn.Linear(1, 1).to(float).weight.dtype is torch.float64
+    assert torch.promote_types(torch.int8, float) is torch.float64 and torch.finfo(float).bits == 64 and torch.iinfo(int).max == 2 ** 63 - 1
+    with pytest.raises(ValueError, match="invalid type: 'float'"):
+        one.type(float)
+
+
+@pytest.mark.parametrize("call, kind, text", [
+    (lambda: torch.zeros(2.0), TypeError, r"zeros\(\): argument 'size' \(position 1\) must be tuple of ints, not float"),
+    (lambda: torch.rand(2, 1.5), TypeError, r"rand\(\): argument 'size' failed to unpack the object at pos 2"),
+    (lambda: torch.ones(1).repeat(2.5), TypeError, r"repeat\(\): argument 'repeats' \(position 1\) must be tuple of ints, not float"),
+    (lambda: torch.full(2, 1.0), TypeError, r"full\(\): argument 'size' \(position 1\) must be tuple of ints, not int"),
+    (lambda: torch.zeros(1, dtype="float32"), TypeError, r"zeros\(\): argument 'dtype' must be torch.dtype, not str"),
+    (lambda: torch.arange("a"), TypeError, r"arange\(\): argument 'end' \(position 1\) must be Number, not str"),
+    (lambda: torch.randint(2.5, (2,)), TypeError, r"randint\(\): argument 'high' must be int, not float"),
+    (lambda: torch.arange(6).view(-2, 3), RuntimeError, r"invalid shape dimension -2 at index 0 of shape \[-2, 3\]"),
+    (lambda: torch.arange(6).reshape(-2, 3), RuntimeError, "invalid shape dimension -2"),
+    (lambda: torch.add(torch.ones(1)), TypeError, r"add\(\) missing 1 required positional argument"),
+    (lambda: torch.einsum("ij"), ValueError, r"einsum\(\): must specify the equation string"),
+    (lambda: torch.einsum("ijk->i", torch.ones(2, 3)), RuntimeError, r"\(3\) does not match the number of dimensions \(2\) for operand 0 and no ellipsis"),
+    (lambda: torch.tensor([1j]) // 1, NotImplementedError, "\"div_floor_cpu\" not implemented for 'ComplexFloat'"),
+    (lambda: torch.where(1), TypeError, r"where\(\): argument 'condition'"),
+    (lambda: torch.ones(1).mean(dtype=int), RuntimeError, r"mean\(\): could not infer output dtype. Optional dtype"),
+])
+def test_first_words_of_errors(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call()
+
+
+def test_a_view_made_without_gradients_says_what_its_base_says():
+    x = torch.ones(2, 3, requires_grad=True)
+    computed = x * 2
+    with torch.no_grad():
+        views = [x[0], x.view(6), x.t(), x[:, 1:], x.expand(2, 2, 3), x.unbind()[0], x.flatten(), x.view(6)[:2], computed[0]]
+        others = [x.clone(), x.detach()[0], x + 0, x.t().reshape(6), torch.ones(2)[0], x.view(torch.int32)]
+    assert all(view.requires_grad and view.is_leaf and view.grad_fn is None for view in views)
+    assert not any(other.requires_grad for other in others)
+    with torch.no_grad():
+        assert repr(x[0]) == "tensor([1., 1., 1.], requires_grad=True)"
+
+
+def test_tensors_of_inference_mode_print_as_others():
+    with torch.inference_mode():
+        assert repr(torch.tensor([1.0]) * 2) == "tensor([2.])"

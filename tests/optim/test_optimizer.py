@@ -266,3 +266,7 @@ def test_the_line_of_the_step_is_remembered():
     with pytest.raises(RuntimeError) as caught:
         y.backward()
     assert "test_optimizer.py" in str(caught.value)
+
+
+def test_repr_of_several_groups_has_empty_lines_between():
+    assert "    weight_decay: 0\n\nParameter Group 1\n" in repr(SGD([{"params": [weight()]}, {"params": [weight()]}], lr=0.1))
