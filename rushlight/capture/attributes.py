@@ -362,9 +362,19 @@ class Attributes(Loader):
             else:
                 dict.__setitem__(state.value, name, value)
         entry = self.attributes.setdefault(id(target), (target, {}, {}))
+        if name not in entry[1]:
+            self.replaces(self.present(target, name))
         entry[1].pop(name, None)
         entry[1][name] = value
         entry[2][name] = how
+
+    def present(self, target: Any, name: str) -> Any:
+        """What an object from before has as an attribute of its own, or None."""
+        state = self.raw_state(target)
+        if state is not None and name in state:
+            return state[name]
+        slot, known = find(type(target), name)[0], self.home.get(id(target))
+        return object_getattr(target if known is None else known.original, name) if type(slot) is types.MemberDescriptorType else None
 
     def setattr(self, target: Any, name: str, value: Any) -> None:
         if isinstance(target, Tensor):
@@ -458,6 +468,13 @@ class Attributes(Loader):
             self.guards.add("absent", known.source, "{0} in {v}.__dict__" if present else "{0} not in {v}.__dict__", name,
                             words=f"{known.source.name} has {'a' if present else 'no'} {name!r} of its own")
         return present
+
+
+def object_getattr(value: Any, name: str) -> Any:
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        return None
 
 
 def object_setattr(self: Any, name: str, value: Any) -> None:

@@ -4,7 +4,9 @@ Read `write_break` first; `native_plan` says for each instruction how it is done
 """
 
 import operator
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from .lines import history, is_ours, restore_history
 from .loading import Pending, Uncapturable
@@ -17,22 +19,45 @@ from .symbols import Held
 
 END = object()
 CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+OPERAND = re.compile(r"(?<!\{)\{(\d+)\}")
 
 
-def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> list[str]:
+class Tail(NamedTuple):
+    """How a piece ends in a break: variables made ahead of it, those that are needed from then on, and the act itself."""
+
+    ahead: list[str]
+    needed: set[str]
+    lines: list[str]
+
+    def behind(self, work: list[str]) -> list[str]:
+        """The end of a piece that does this work first: what the program has no more is let go of before the act."""
+        dead = sorted(set(VARIABLES.findall("\n".join([*work, *self.ahead]))) - self.needed)
+        return [*self.ahead, *[" = ".join([*dead, "None"])] * bool(dead), *self.lines]
+
+
+VARIABLES = re.compile(r"\b(?:[Svbeh]\d+|o)\b")
+
+
+def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> Tail:
     """Code that does the one instruction natively and says where to go on."""
     frames = signal.frames
     inner = frames[0]
-    ins = inner.program.instructions[inner.pc]
-    plan = native_plan(tracer, inner, ins)
-    if plan is None:
-        raise Uncapturable(f"a break at {ins.op}: {signal.reason}")
-    text, operands, kind, ways = plan
-    names = [rebuild.name(operand) for operand in operands]
     handled = tracer.handled
-
     points = point.points
-    caught = any(frame.program.handlers[frame.pc] is not None for frame in frames)
+    ahead: list[str] = []
+    variables: dict[str, str] = {}
+
+    def kept(item: Any) -> str:
+        """A variable or constant for a value that the program still has."""
+        text = rebuild.name(item)
+        if not VARIABLES.search(text):
+            return text
+        name = variables.get(text)
+        if name is None:
+            name = variables[text] = text if text.isidentifier() else rebuild.text.fresh("h")
+            if name != text:
+                ahead.append(f"{name} = {text}")
+        return name
 
     def resume(stack: list, pc: int, result: str = "r", error: bool = False, outcome: bool | None = None) -> str:
         slots: list[str] = []
@@ -41,7 +66,7 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
         def take(item: Any, label: str) -> Any:
             if item is NULL:
                 return None
-            slots.append(result if item is RESULT else f"r[{item.at}]" if type(item) is Part else rebuild.name(item))
+            slots.append(result if item is RESULT else f"r[{item.at}]" if type(item) is Part else kept(item))
             labels.append(label)
             return len(slots) - 1
 
@@ -52,49 +77,77 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> l
             names = frame.program.names
             local = ["L[%r]" % (names[at] if depth == 0 or frame is frames[-1] else f"{names[at]}") for at in range(len(frame.fast))]
             fast = [take(item, local[at]) for at, item in enumerate(frame.fast)]
-            kept = [take(item, f"stack[{at}]") for at, item in enumerate(its_stack)]
-            states.append(FrameState(frame.program, frame.globals, frame.function, its_pc, tuple(fast), tuple(kept)))
+            on_stack = [take(item, f"stack[{at}]") for at, item in enumerate(its_stack)]
+            states.append(FrameState(frame.program, frame.globals, frame.function, its_pc, tuple(fast), tuple(on_stack)))
         busy = take(handled, "handled") if handled is not None else None
         target = points.at(tuple(states), labels, root, busy)
         asked = "" if outcome is None else f", {rebuild.text.const(test_of(inner, ins, outcome))}"
         return f"Continue({rebuild.text.const(target)}, [{', '.join(slots)}]{asked})"
 
-    lines: list[str] = []
     base = list(inner.stack)
-    if ins.op in CALLS and text.startswith("{0}("):  # it may look for its caller
-        places = ", ".join(write_place(rebuild, frame) for frame in frames if not is_ours(frame.where[0]))
-        text = f"call_standing([{escaped(places)}], {{0}}, {text.removeprefix('{0}(')}" if places else text
-    call = text.format(*names)
+    if signal.done:
+        lines = [f"return {resume(base, inner.pc)}"]
+        return Tail(ahead, set(variables.values()), lines)
+    ins = inner.program.instructions[inner.pc]
+    plan = native_plan(tracer, inner, ins)
+    if plan is None:
+        raise Uncapturable(f"a break at {ins.op}: {signal.reason}")
+    text, operands, kind, ways = plan
+    names = [rebuild.name(operand) for operand in operands]
+    handler = inner.program.handlers[inner.pc]
+    caught = any(frame.program.handlers[frame.pc] is not None for frame in frames)
     pushed = kind == "push"  # no variable holds the result then: it may be a frame, which would hold itself
-    result = call if pushed else "r"
-    ways = [(resume(stack, pc, result, outcome=test is not None if kind == "branch" else None), test) for stack, pc, test in ways(base)]
-    run = f"return {ways.pop()[0]}" if pushed else f"r = {call}"
+    ways = [(resume(stack, pc, "{result}" if pushed else "r", outcome=test is not None if kind == "branch" else None), test) for stack, pc, test in ways(base)]
     if caught:
-        # `r` is the exception here: it is delivered at the instruction that raised it.
-        failure = [f"r = with_lines(caught_error, {rebuild.text.const((inner.where,))})", f"return {resume(base, inner.pc, error=True)}"]
+        # `r` is the exception here: it is delivered at the instruction that raised it, whose operands are gone.
+        stack = base[:handler[1]] if handler is not None else []
+        failure = [f"r = with_lines(caught_error, {rebuild.text.const((inner.where,))})", f"return {resume(stack, inner.pc, error=True)}"]
+    users = [frame for frame in frames if not is_ours(frame.where[0])] if ins.op in CALLS and text.startswith("{0}(") else []
+    shape = call_shape(inner, ins, len(operands) - 1)
+    places = [write_place(rebuild, frame, kept, shape if frame is users[0] else (0, ())) for frame in users]
+    needed = set(variables.values())
+    # What is an operand only goes from a list to what is called, as from Python's own stack.
+    if places:  # what is called may look for its caller
+        order = [f"{{{at}}}" for at in range(1, len(names))] if shape[1] is not None else operands_apart(text)
+        ahead.append(f"moved = [{', '.join([*reversed(order), '{0}'])}]".format(*names))
+        call = f"call_standing([{', '.join(places)}], moved.pop(), moved)"
     else:
+        moving = [int(at) for at in OPERAND.findall(text) if VARIABLES.search(names[int(at)]) and names[int(at)] not in needed]
+        if moving:
+            ahead.append(f"moved = [{', '.join(names[at] for at in reversed(moving))}]")
+        call = text.format(*["moved.pop()" if at in moving else name for at, name in enumerate(names)])
+    run = f"return {ways.pop()[0].replace('{result}', call)}" if pushed else f"r = {call}"
+    if not caught:
         failure = [f"raise_at(caught_error, {rebuild.text.const(tuple(frame.where for frame in frames))})"]
-    lines += ["try:", f" {run}", "except BaseException as caught_error:", *(f" {line}" for line in failure)]
+    lines = ["try:", f" {run}", "except BaseException as caught_error:", *(f" {line}" for line in failure)]
     if handled is not None:  # what asks for the exception being handled finds it
         name = rebuild.name(handled)
         lines = [f"before = history({name})", "try:", f" raise {name}", "except BaseException:", f" restore_history({name}, before)",
                  *(f" {line}" for line in lines)]
     for way, test in ways:
         lines.append(f"if {test}: return {way}" if test else f"return {way}")
-    return lines
+    return Tail(ahead, needed, lines)
 
 
-def write_place(rebuild: Rebuild, frame: Frame) -> str:
+def call_shape(frame: Frame, ins: Any, count: int) -> tuple[int, tuple[str, ...] | None]:
+    """How many operands a call has, and the names of the last ones; None where they come as a tuple and a dict."""
+    names = frame.stack[-1] if ins.op == "CALL_KW" else ins.value[1] if ins.op == "CALL" else None
+    return (0, None) if names is None else (count, tuple(names))
+
+
+def operands_apart(text: str) -> list[str]:
+    """The operands of a call `{0}(..., *{1}, **{2})` as a tuple and a dict."""
+    inside = text.removeprefix("{0}(").removesuffix(")")
+    args, _, names = inside.partition(", **")
+    return [f"({args},)", names or "{{}}"]
+
+
+def write_place(rebuild: Rebuild, frame: Frame, kept: Callable[[Any], str], shape: tuple[int, tuple[str, ...] | None]) -> str:
     """Code for the place of a frame, for `call_standing`."""
     known, values, cells = frame.variables
-    made = stand_in(frame.program, frame.line, known)
-    texts = ["".join(f"{rebuild.name(item)}, " for item in items) for items in (values, cells)]
+    made = stand_in(frame.program, frame.line, known, *shape)
+    texts = ["".join(f"{kept(item)}, " for item in items) for items in (values, cells)]
     return f"({rebuild.text.const(made)}, {rebuild.text.const(frame.globals)}, ({texts[0]}), ({texts[1]}))"
-
-
-def escaped(text: str) -> str:
-    """As part of what goes through `str.format`."""
-    return text.replace("{", "{{").replace("}", "}}")
 
 
 def test_of(frame: Frame, ins: Any, outcome: bool) -> tuple:

@@ -280,6 +280,8 @@ class Calls(Operations):
             return self.bare_module(kind, args, kwargs)
         if issubclass(kind, Tensor) or hasattr(kind, "named_parameters"):
             raise Break("Construction", f"making a {kind.__name__} inside compiled code")
+        if not is_library(kind) and self.find(kind, "__del__")[0] is not ABSENT:  # it would end here, and not where the program lets go of it
+            raise Break("Finalizer", f"making a {kind.__name__}, whose end does something", "Make it outside the compiled function.")
         self.class_guard(kind, "__new__")
         self.class_guard(kind, "__init__")
         create, _ = find(kind, "__new__")

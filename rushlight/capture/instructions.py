@@ -46,7 +46,7 @@ def kept(m, f, i) -> Any:
 
 @op("POP_TOP", "END_FOR")
 def pop_top(m, f, i):
-    f.stack.pop()
+    m.lets_go(f.stack.pop())
 
 
 @op("END_SEND")
@@ -109,7 +109,10 @@ def load_fast_and_clear(m, f, i):
 
 @op("STORE_FAST")
 def store_fast(m, f, i):
+    before = f.fast[i.value]
     f.fast[i.value] = f.stack.pop()
+    if before is not NULL:
+        m.lets_go(before)
 
 
 @op("DELETE_FAST")
@@ -117,6 +120,7 @@ def delete_fast(m, f, i):
     if f.fast[i.value] is NULL:
         name = f.program.names[i.value]
         raise UnboundLocalError(f"cannot access local variable '{name}' where it is not associated with a value", name=name)
+    m.lets_go(f.fast[i.value])
     f.fast[i.value] = NULL
 
 

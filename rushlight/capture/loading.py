@@ -22,20 +22,11 @@ import numpy as np
 from ..core import devices, dtypes
 from ..core.size import Size
 from ..tensor import Tensor
+from .endings import Endings
 from .guards import Guards
 from .kinds import DICT_KEYS
 from .machine import NULL, Break
-from .native import Defaults
-from .sources import SHOWING, Source, Sources, iterator_container
-
-
-class Pending:
-    """A value of a source that nothing has looked at yet: no guard so far."""
-
-    __slots__ = ("source", "raw")
-
-    def __init__(self, source: Source, raw: Any):
-        self.source, self.raw = source, raw
+from .sources import SHOWING, Pending, Source, Sources, iterator_container
 
 
 class Known:
@@ -81,7 +72,7 @@ def library_scope(scope: dict) -> bool:
     return isinstance(name, str) and name.partition(".")[0] in LIBRARY
 
 
-class Loader(Defaults):
+class Loader(Endings):
     """Part of the tracer: sources, guards and stand-ins."""
 
     def __init__(self, policy: Any):
@@ -186,7 +177,7 @@ class Loader(Defaults):
         kind = type(raw)
         value = [] if kind is list else kind.__new__(kind)
         items = [self.pending(self.sources.step("list_item", source, at), item) for at, item in enumerate(list.__iter__(raw))]
-        list.extend(value, items)
+        list.extend(value, self.watched(items, value))
         return self.register(raw, value, source, items)
 
     def load_tuple(self, source: Source, raw: Any) -> Any:
@@ -236,7 +227,7 @@ class Loader(Defaults):
                 collections.OrderedDict.__init__(value)
             if isinstance(raw, collections.defaultdict):
                 value.default_factory = self.load(self.sources.step("attr", source, "default_factory"), raw.default_factory)
-        for key, item in pairs:
+        for key, item in zip([key for key, _ in pairs], self.watched([item for _, item in pairs], value)):
             if isinstance(value, collections.OrderedDict):
                 collections.OrderedDict.__setitem__(value, key, item)
             else:
@@ -303,6 +294,9 @@ class Loader(Defaults):
                         words=f"len({source.name}) == {len(raw)}")
         items = [self.pending(self.sources.step("item", source, at), item) for at, item in enumerate(raw)]
         value = type(raw)(items, raw.maxlen)
+        if (watched := self.watched(items, value)) is not items:
+            value.clear()
+            value.extend(watched)
         return self.register(raw, value, source, items)
 
     # -- functions and the like --------------------------------------------------------------------------------------
@@ -404,6 +398,8 @@ class Loader(Defaults):
     def store_cell(self, cell: Any, value: Any) -> None:
         cell = self.value(cell)
         if self.is_from_before(cell):
+            if id(cell) not in self.cells:
+                self.replaces(contents_of(cell))
             self.cells[id(cell)] = (cell, value)
         else:
             cell.cell_contents = value
@@ -411,6 +407,8 @@ class Loader(Defaults):
     def delete_cell(self, cell: Any) -> None:
         cell = self.value(cell)
         if self.is_from_before(cell):
+            if id(cell) not in self.cells:
+                self.replaces(contents_of(cell))
             self.cells[id(cell)] = (cell, NULL)
         else:
             del cell.cell_contents
@@ -445,7 +443,10 @@ class Loader(Defaults):
         return super().call_from(frame, function, args, kwargs)
 
     def store_global(self, frame: Any, name: str, value: Any) -> None:
-        self.scopes.setdefault(id(frame.globals), (frame.globals, {}))[1][name] = value
+        written = self.scopes.setdefault(id(frame.globals), (frame.globals, {}))[1]
+        if name not in written:
+            self.replaces(frame.globals.get(name))
+        written[name] = value
 
     def delete_global(self, frame: Any, name: str) -> None:
         self.value(self.load_global(frame, name))
@@ -495,6 +496,14 @@ class Loader(Defaults):
         elif isinstance(value, (*DICT_KEYS, types.MappingProxyType)):
             self.resolve(next(one for one in gc.get_referents(value) if isinstance(one, dict)), seen)
         return value
+
+
+def contents_of(cell: CellType) -> Any:
+    """What a cell holds, or None."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 LOAD: dict[type, Any] = {

@@ -37,6 +37,7 @@ class Break(BaseException):
         self.kind, self.reason, self.hint = kind, reason, hint
         self.frames: list[Frame] = []
         self.opaque = False  # an operation in between cannot be taken up in its middle
+        self.done = False  # it is between two instructions: there is nothing left to do natively
         self.where: tuple | None = None
 
 
@@ -341,6 +342,9 @@ class Machine:
         self.close(generator)
 
     # -- operations, overridden by the tracer ------------------------------------------------------------------------
+
+    def lets_go(self, value: Any) -> None:
+        """Called when a variable or the stack lets go of a value."""
 
     def value(self, item: Any) -> Any:
         """The value that a slot or stack entry stands for."""

@@ -2,14 +2,14 @@
 
 import sys
 import warnings
-from collections.abc import Sequence
-from types import BuiltinFunctionType, CellType, FunctionType
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
 from . import control
 from .instructions import TABLE
 from .lines import call_while_handling, with_lines
-from .machine import Generator, Machine
+from .machine import NULL, Generator, Machine
 from .standing import call_standing, stand_in
 
 assert control  # its instructions enter the table when it is imported
@@ -95,14 +95,37 @@ def looks_for_its_caller(function: Any) -> bool:
     return not (isinstance(function, type) and function.__module__ == "builtins")
 
 
-def place_of(frame: Any) -> tuple:
+def place_of(frame: Any, given: int = 0, names: tuple[str, ...] | None = ()) -> tuple:
     """The place of a frame on real values, for `call_standing`."""
     known, values, cells = frame.variables
-    return stand_in(frame.program, frame.line, known), frame.globals, values, tuple(cells)
+    return stand_in(frame.program, frame.line, known, given, names), frame.globals, values, tuple(cells)
+
+
+def moving(name: str) -> Callable:
+    """The call instructions, where what is called is Python code."""
+    plain = TABLE[name]
+
+    def call(machine: Any, frame: Any, ins: Any) -> Any:
+        stack = frame.stack
+        keyed = name == "CALL_KW"
+        count, names = (ins.value, stack[-1]) if keyed else ins.value
+        at = len(stack) - count - keyed
+        second, first = stack[at - 1], stack[at - 2]
+        function = second if first is NULL else first
+        if type(function) not in (FunctionType, MethodType) or machine.handled is not None or type(machine) is not Native:
+            return plain(machine, frame, ins)
+        given = [*stack[:at - 1:-1][keyed:], *[second] * (first is not NULL and second is not NULL)]
+        del stack[at - 2:], second, first
+        places = [place_of(frame, len(given), names), *map(place_of, machine.callers)]
+        stack.append(call_standing(places, function, given))
+        return None
+    return call
 
 
 class Native(Defaults):
     """Runs frames with Python's own operations: what is left when a frame cannot be captured from its middle on."""
+
+    table = {**TABLE, **{name: moving(name) for name in ("CALL", "CALL_KW") if name in TABLE}}
 
     def add_line(self, frame: Any, error: BaseException) -> None:
         with_lines(error, (frame.where,))
@@ -110,12 +133,16 @@ class Native(Defaults):
     caller: Any = None  # the frame of the call instruction that runs
     callers: Sequence = ()  # and those further out
 
+    def step(self, frame: Any, ins: Any) -> None:
+        frame.saved = []  # the stack is never taken back, and what it lets go of may end
+
     def call_from(self, frame: Any, function: Any, args: tuple, kwargs: dict) -> Any:
         self.caller = frame
         return super().call_from(frame, function, args, kwargs)
 
+
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
         if self.caller is not None and looks_for_its_caller(function):
-            places = [place_of(frame) for frame in (self.caller, *self.callers)]
-            function, args = call_standing, (places, function, *args)
+            places = [place_of(self.caller, names=None), *map(place_of, self.callers)]
+            function, args, kwargs = call_standing, (places, function, [kwargs, args]), {}
         return function(*args, **kwargs) if self.handled is None else call_while_handling(self.handled, function, args, kwargs)

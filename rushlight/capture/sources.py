@@ -32,6 +32,15 @@ class Source:
         return 0 if self.base is None else 1 + self.base.depth()
 
 
+class Pending:
+    """A value of a source that nothing has looked at yet: no guard so far."""
+
+    __slots__ = ("source", "raw", "__weakref__")
+
+    def __init__(self, source: Source, raw: Any):
+        self.source, self.raw = source, raw
+
+
 # kind -> (expression with {base} and {key}, name in words)
 STEPS = {
     "attr": ("{base}.{key}", "{base}.{key}"),

@@ -47,22 +47,26 @@ def is_stand_in(code: CodeType) -> bool:
     return any(const is PENDING for const in code.co_consts)
 
 
-def call_standing(places: Sequence[tuple], call: Any, /, *args: Any, **names: Any) -> Any:
+def call_standing(places: Sequence[tuple], call: Any, given: list) -> Any:
     """Make a call from stand-ins for these places, innermost first: (stand-in, globals, values of its variables, cells of its free ones).
+
+    The innermost one is made for the shape of the call.  `given`: its operands, last one first; the list is emptied, so that what is
+    called is all that holds them.
 
     >>> def scale(x, by=2):
     ...     return eval("x * by")
-    >>> made = stand_in(Program(scale.__code__), 7, (0, 1))
-    >>> call_standing([(made, {}, (5, 3), ())], eval, "x * by")
+    >>> made = stand_in(Program(scale.__code__), 7, (0, 1), 1)
+    >>> call_standing([(made, {}, (5, 3), ())], eval, ["x * by"])
     15
     """
     if not callable(call):
         call()  # raises
-    add = PENDING.stack.append
-    call = functools.partial(call, *args, **names)
+    stack = PENDING.stack
+    stack += given
+    given.clear()
     for made, scope, values, cells in places:
-        add(call)
-        add([contents(value) for value in values] if made.shares else values)
+        stack.append(call)
+        stack.append([contents(value) for value in values] if made.shares else values)
         call = FunctionType(made.code, scope, made.name, made.defaults, cells)
         if made.keyword_defaults:
             call.__kwdefaults__ = made.keyword_defaults
@@ -80,8 +84,11 @@ def contents(value: Any) -> Any:
 
 
 @functools.lru_cache(4096)
-def stand_in(program: Program, line: int, known: tuple[int, ...]) -> StandIn:
-    """What stands for a function on a line where the variables `known`, by their number, have values."""
+def stand_in(program: Program, line: int, known: tuple[int, ...], given: int = 0, names: tuple[str, ...] | None = ()) -> StandIn:
+    """What stands for a function on a line where the variables `known`, by their number, have values.
+
+    It makes a call of so many operands, the last of them with these names; without names, of a tuple and a dict.
+    """
     user = program.code
     own = len(program.names) - len(user.co_freevars)
     real = {f"{'v' if at < own else 'f'}{at}_": name for at, name in enumerate(program.names)}
@@ -93,7 +100,9 @@ def stand_in(program: Program, line: int, known: tuple[int, ...]) -> StandIn:
     takes += [f"if {synthetic[at]} is {MARK!r}.unset: del {synthetic[at]}" for at in known if synthetic[at] in shared]
     takes += [f"del {synthetic[at]}" for at in range(count + more + len(rest)) if at not in known]
     never = [f"{name} = None" for name in synthetic[:own]] + [f"lambda: {name}" for name in shared] + free
-    body = "\n  ".join([*takes, f"return {MARK!r}.pop()()", *never])
+    take = f"{MARK!r}.pop()"
+    operands = f"*{take}, **{take}" if names is None else ", ".join([*[take] * (given - len(names)), *[f"{name}={take}" for name in names]])
+    body = "\n  ".join([*takes, f"return {take}({operands})", *never])
     source = "def outer():\n " + "".join(f"{name} = " for name in free) + f"None\n def stand({parameters(user, synthetic)}):\n  {body}\n return stand"
     scope: dict = {}
     exec(source, scope)

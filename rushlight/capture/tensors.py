@@ -17,7 +17,7 @@ from ..tensor import PLAIN, Tensor
 from .faults import runs_natively
 from .kinds import ABSENT, find
 from .loading import SCALARS, Pending, is_library
-from .machine import Break
+from .machine import NULL, Break
 from .tensor_inputs import TensorInputs
 from .traced import CHECKS, MODES, Traced, TracedArray, assert_true, set_mode
 
@@ -231,8 +231,27 @@ class Tensors(TensorInputs):
             raise Break(f"Unsupported {name}() call", f"{name} changes global state")
         if name == "__call__" and args and type(args[0]).__module__ == "rushlight.core.modes":
             return function(*args, **kwargs)
+        if args and type(args[0]).__module__ == "rushlight.core.modes" and self.is_from_before(args[0]):
+            return self.call_on_copy(function, args[0], args[1:], kwargs)
         seen: list = []
         return function(*unwrap(args, seen, self), **unwrap(kwargs, seen, self))
+
+    def call_on_copy(self, function: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
+        """A method of a context manager from before: what it reads of its state is guarded, and what it writes is written when the piece runs."""
+        state, kind = {}, type(owner)
+        for name in [name for base in kind.__mro__ for name in vars(base).get("__slots__", ())]:
+            try:
+                state[name] = self.resolve(self.object_attribute(owner, name))
+            except AttributeError:
+                pass  # not entered yet
+        copy = object.__new__(kind)
+        for name, item in state.items():
+            setattr(copy, name, item)
+        result = function(copy, *args, **kwargs)
+        for name in [name for base in kind.__mro__ for name in vars(base).get("__slots__", ())]:
+            if hasattr(copy, name) and getattr(copy, name) is not state.get(name, NULL):
+                self.write(owner, name, getattr(copy, name), "object")
+        return owner if result is copy else result
 
     def call_allowed(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """A function marked with `allow_in_graph`: one node, whatever it does."""

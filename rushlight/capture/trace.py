@@ -21,9 +21,10 @@ from ..tensor import Tensor, new
 from . import guards as guarding
 from .arrays import ARRAYS
 from .branches import CONTROL
-from .breaks import write_break
+from .breaks import Tail, write_break
 from .debugger import KIND, STOPS, place_of_stop
 from .effects import EFFECTS, known_logger, known_stream, plain_warnings
+from .endings import QUIET, ends_quietly
 from .faults import is_fault
 from .filled import Again
 from .guesses import Guesses
@@ -94,7 +95,7 @@ class Tracer(Guesses):
         if type(item) is not int:
             return NULL
         source = self.sources.root(item, self.point.names[item])
-        return Pending(source, roots[item])
+        return self.watch(Pending(source, roots[item]))
 
     def run_point(self, roots: list) -> Any:
         """Run the frames from the innermost outwards; the value that the outermost returns."""
@@ -139,7 +140,10 @@ class Tracer(Guesses):
         self.active.append(frame)
         self.followed += 1
         try:
-            return super().run(frame)
+            value = super().run(frame)
+            if frame.returned is True and len(self.active) > 1:
+                self.leaves(frame, value)
+            return value
         finally:
             self.active.pop()
 
@@ -168,6 +172,8 @@ class Tracer(Guesses):
         if self.rolling is not None:
             super().step(frame, ins)
         frame.returned = self.followed
+        if self.parted:
+            self.parts_with()
         if self.stops:
             cause = self.stops.get((id(frame.program), ins.index))
             if cause is not None:
@@ -240,7 +246,7 @@ class Tracer(Guesses):
 class Entry:
     """One translation of a point: its guard, what to run, and what it was made of."""
 
-    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "break_", "values", "owner", "recipe")
+    __slots__ = ("guard", "run", "guards", "module", "source", "guard_source", "mutates", "break_", "values", "owner", "recipe", "boxed")
 
     def __init__(self, guard: Callable, run: Callable, guards: Any, module: Any, source: str, guard_source: str, signal: Any,
                  mutates: bool):
@@ -249,6 +255,7 @@ class Entry:
         self.values: dict = {}
         self.owner: Any = None  # the call of `compile` that it counts for
         self.recipe: Recipe | None = None
+        self.boxed = False  # `run` takes the roots as one list, which it empties: nothing else holds them while it goes on
 
 
 class Recipe(NamedTuple):
@@ -360,7 +367,7 @@ def let_go(signal: Break) -> Break:
     return signal.with_traceback(None)
 
 
-def write_tail(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break | None, value: Any, raised: BaseException | None) -> list[str]:
+def write_tail(tracer: Tracer, rebuild: Rebuild, point: Point, signal: Break | None, value: Any, raised: BaseException | None) -> list[str] | Tail:
     """How the piece ends: it raises, returns, or breaks."""
     if raised is not None:
         rebuild.raised = raised
@@ -420,14 +427,22 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
             if ended[name] != tracer.started[name]:
                 call.append(f"set_mode({name!r}, {text.const(ended[name])})")
     scope.update(text.constants)
-    names = ", ".join(f"S{i}" for i in range(len(point.names)))
-    rest = [*after, *rebuild.lines, *rebuild.effects, *rebuild.late, *tail]
-    body = [*text.loads, *before, *call, *rest]
-    source = f"def run({names}):\n" + "".join(f"  {line}\n" for line in body)
+    roots = "".join(f"S{i}, " for i in range(len(point.names)))
+    boxed = point.function is None or signal is not None
+    if boxed and call and call[-1].endswith("return Failed(error)"):
+        call[-1:] = [f" roots.extend(({roots}))", call[-1]]
+    work = [*after, *rebuild.lines, *rebuild.effects, *rebuild.late]
+    head = [f"{roots}= roots", "roots.clear()"] if boxed and roots else []
+    if isinstance(tail, Tail):
+        tail = tail.behind([*head, *text.loads, *before, *call, *work])
+    rest = [*work, *tail]
+    body = [*head, *text.loads, *before, *call, *rest]
+    source = f"def run({'roots' if boxed else roots}):\n" + "".join(f"  {line}\n" for line in body)
     run = guarding.define(source, "piece", scope)["run"]
     given = {"MODES": MODES, "Defaults": modes.Defaults, **guard_names()}
     tracer.guard_apart()
     tracer.guard_identities()
+    tracer.guard_endings()
     tracer.guard_written_apart(rebuild.written)
     tracer.guard_writes()
     tracer.guard_memory()
@@ -437,7 +452,7 @@ def finish(tracer: Tracer, point: Point, policy: Any, signal: Break | None, valu
     entry = Entry(guard, run, tracer.guards, module, source, guard_source, None if signal is None else BreakReport(signal), mutates)
     if module is not None:
         slim(module)
-    entry.values = tracer.seen_values
+    entry.values, entry.boxed = tracer.seen_values, boxed
     if module is not None and signal is None and raised is None and not before:
         sources = [tracer.input_source(item) for item in tracer.inputs]
         entry.recipe = Recipe(text.loads, sources, rebuild.gradients, rest)
@@ -466,7 +481,7 @@ def slim(module: GraphModule) -> None:
 
 
 def guard_names() -> dict:
-    return {"copysign": math.copysign, **MATH, "find": find, "is_empty": is_empty, "no_hooks": no_hooks,
+    return {"copysign": math.copysign, **MATH, "QUIET": QUIET, "ends_quietly": ends_quietly, "find": find, "is_empty": is_empty, "no_hooks": no_hooks,
             "known_stream": known_stream, "known_logger": known_logger, "plain_warnings": plain_warnings}
 
 

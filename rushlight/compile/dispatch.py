@@ -95,6 +95,7 @@ class Compiled:
         self.leaf = False  # a layer of the library compiled by itself, see `api.compile_in_place`
         self.token = object()  # marks the entries that count for this call of compile
         self.binder: Callable | None = None
+        self.natively: Any = None  # calls the function itself with the values of its parameters, which it takes from their list
         self.binder_defaults: Any = None
         self.hot: Hot | None = None
         self.reset()
@@ -139,7 +140,9 @@ class Compiled:
         """The function that runs on each call.  A hit the ordinary way is all in here; hot.py writes shorter ways for those of many hits."""
         function = self.function
 
-        def call(args: tuple, kwargs: dict) -> Any:
+        def call(given: list) -> Any:
+            args, kwargs = given
+            given.clear()  # only the function itself holds what it was called with
             if first:
                 args = first + args
             if slow[0] and (doing.tracing or doing.disabled or overriding.MODES.get() or stance["now"] == "force_eager") or config.disable or self.never is not None:
@@ -149,38 +152,38 @@ class Compiled:
             if function.__defaults__ is not self.binder_defaults or self.start is None:
                 self.prepare()
             roots = self.binder(*args, **kwargs)
+            args = kwargs = ()
             for entry in self.start.entries:
                 if entry.guard(*roots) is True:
+                    if entry.boxed:
+                        self.hot.hit(entry, roots, 0.0, self.binder, self.after)
+                        return self.after(entry, None, roots)
                     began = perf_counter()
                     result = entry.run(*roots)
-                    kind = type(result)
-                    if kind is Failed:
-                        return self.after(entry, result, args, kwargs)
-                    self.hot.hit(entry, roots, perf_counter() - began, self.binder, after)
-                    return result if kind is not Continue else self.go_on(result)
-            result = self.miss(self.start, roots)
-            if result is NATIVELY:
-                return function(*args, **kwargs) if self.trial is None else self.timed(args, kwargs)
-            return result if type(result) is not Continue else self.go_on(result)
-
-        def after(entry: Any, result: Any, args: tuple, kwargs: dict) -> Any:
-            return self.after(entry, result, first + args, kwargs)
+                    if type(result) is Failed:
+                        return self.after(entry, result, roots)
+                    self.hot.hit(entry, roots, perf_counter() - began, self.binder, self.after)
+                    return result
+            return self.outcome(self.miss(self.start, roots), roots)
 
         self.hot = Hot(function, first, call)
         return self.hot.call
 
-    def after(self, entry: Any, result: Any, args: tuple, kwargs: dict) -> Any:
-        """What to do with a result that is none."""
-        if type(result) is Continue:
-            return self.go_on(result)
-        if type(result.error) is Diverged:
-            result = self.diverged(self.start, self.binder(*args, **kwargs))
-            return self.function(*args, **kwargs) if result is NATIVELY else self.go_on(result) if type(result) is Continue else result
-        if entry.mutates:
-            raise_in_graph(result.error, entry.module)
-        found = self.function(*args, **kwargs)
+    def after(self, entry: Any, result: Any, roots: list) -> Any:
+        """Run an entry that breaks, or do what is to be done where one that does not has failed."""
+        if result is None:
+            return self.outcome(self.execute(entry, self.start, roots), roots)
+        if type(result.error) is Diverged or entry.mutates:
+            return self.outcome(self.failed(entry, result, self.start, roots), roots)
+        found = self.natively(roots)
         note_fault(result.error)
         return found
+
+    def outcome(self, result: Any, roots: list) -> Any:
+        """What to do with what a piece gave that began with the function."""
+        if result is NATIVELY:
+            return self.natively(roots) if self.trial is None else self.timed(roots)
+        return result if type(result) is not Continue else self.go_on(result)
 
     def call_alone(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call what is marked with `disable(recursive=False)`: what it calls is compiled as this function is."""
@@ -206,10 +209,10 @@ class Compiled:
         if self.start is None:
             self.start = self.points.start = self.points.start or self.first_point()
 
-    def timed(self, args: tuple, kwargs: dict) -> Any:
+    def timed(self, roots: list) -> Any:
         """A call of the plain function while it is not known whether pieces would be faster."""
         began = perf_counter()
-        result = self.function(*args, **kwargs)
+        result = self.natively(roots)
         if self.trial is not None:
             self.trial.plain.append(perf_counter() - began)
         return result
@@ -288,14 +291,15 @@ class Compiled:
         return self.miss(point, roots)
 
     def execute(self, entry: Any, point: Point, roots: list) -> Any:
-        result = entry.run(*roots)
-        if type(result) is Failed:
-            if type(result.error) is Diverged:
-                return self.diverged(point, roots)
-            if entry.mutates:
-                raise_in_graph(result.error, entry.module)
-            return NATIVELY
-        return result
+        result = entry.run(roots) if entry.boxed else entry.run(*roots)
+        return self.failed(entry, result, point, roots) if type(result) is Failed else result
+
+    def failed(self, entry: Any, result: Any, point: Point, roots: list) -> Any:
+        if type(result.error) is Diverged:
+            return self.diverged(point, roots)
+        if entry.mutates:
+            raise_in_graph(result.error, entry.module)
+        return NATIVELY
 
     def miss(self, point: Point, roots: list) -> Any:
         if point.skipped:
@@ -445,6 +449,7 @@ class Compiled:
             frame.fast = [roots[item] if type(item) is int else NULL for item in state.fast]
             frame.stack = [roots[item] if type(item) is int else NULL for item in state.stack]
             frames.append(frame)
+        roots.clear()  # the frames have them
         waiting = False
         while frames:
             frame = frames.pop(0)
@@ -535,6 +540,15 @@ class Compiled:
         binder = scope["bind"]
         binder.__defaults__, binder.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
         binder.__name__, binder.__qualname__ = function.__name__, function.__qualname__
+        # Python's order: positional ones, *args, names, **kwargs.
+        order = [*range(positional), *[positional + code.co_kwonlyargcount] * bool(code.co_flags & 4), *range(positional, positional + code.co_kwonlyargcount),
+                 *[at - 1] * bool(code.co_flags & 8)]
+        passed = ["pop()"] * positional + ["*pop()"] * bool(code.co_flags & 4)
+        passed += [f"{name}=pop()" for name in names[positional:positional + code.co_kwonlyargcount]] + ["**pop()"] * bool(code.co_flags & 8)
+        taken = ", ".join(f"roots[{at}]" for at in reversed(order))
+        scope = {"function": function}
+        exec(f"def natively(roots):\n pop = [{taken}].pop\n roots.clear()\n return function({', '.join(passed)})", scope)
+        self.natively = scope["natively"]
         self.binder, self.binder_defaults = binder, function.__defaults__
 
 

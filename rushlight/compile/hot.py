@@ -18,7 +18,7 @@ import numpy as np
 from ..autograd.node import Freed
 from ..capture.guards import Guard, define
 from ..capture.sources import LOADERS, Source, Text
-from ..capture.trace import Continue, Entry, Failed, guard_names
+from ..capture.trace import Entry, Failed, guard_names
 from ..capture.traced import MODES
 from ..core import memory, modes
 from ..core.clock import TIMES, Follower, tick, user_frame
@@ -62,7 +62,7 @@ class Hot:
         self.function, self.first = function, first
         self.cold = cold
         self.scope: dict[str, Any] = {"__name__": __name__, "R_cold": cold}
-        exec("def call(*args, **kwargs): return R_cold(args, kwargs)", self.scope)
+        exec("def call(*args, **kwargs):\n  result = [args, kwargs]\n  del args, kwargs\n  return R_cold(result)", self.scope)
         self.call: Any = self.scope.pop("call")
         self.plain: CodeType = self.call.__code__
         # The same for a caller that has a tuple and a dict of its own (module.py): nothing is packed once more.
@@ -184,7 +184,7 @@ class Written(NamedTuple):
 
 
 def through(function: Callable) -> Callable:
-    return lambda args, kwargs: function(*args, **kwargs)
+    return lambda given: function(*given.pop(0), **given.pop())
 
 
 class Writer:
@@ -202,7 +202,8 @@ class Writer:
         self.lines: list[str] = []
         self.numbers: list[str] = []  # the variables of `facts.varying`
         self.signature()
-        self.otherwise = f"return R_cold({self.arguments})"
+        self.forget = f"{' = '.join([*self.taken, *self.roots, 'None'])}"  # only the user's function itself holds its arguments
+        self.otherwise = f"result = [{self.arguments}]; {self.forget}; return R_cold(result)"
 
     def const(self, prefix: str, value: Any) -> str:
         """A name for an object."""
@@ -232,7 +233,7 @@ class Writer:
             given = "".join(f"R_first{i}, " for i in range(bound))
             self.head = PACKED
             self.aliases = [f"{', '.join(self.roots)}, = R_binder({given}*args, **kwargs)"] if self.roots else [f"R_binder({given}*args, **kwargs)"]
-            self.arguments = "args, kwargs"
+            self.arguments, self.taken = "args, kwargs", ["args", "kwargs"]
             return
         parts, passed, by_name, optional = [], [], [], []
         values = {name: name for name in all_names} | {names[i]: f"R_first{i}" for i in range(bound)}
@@ -256,6 +257,7 @@ class Writer:
         if stars is not None:
             parts.append("**" + stars)
             by_name.append("**" + stars)
+        self.taken = [name for name in all_names if name not in names[:bound]]
         self.head = f"def call({', '.join(parts)}):"
         self.aliases = [f"{root} = {values[name]}" for root, name in zip(self.roots, all_names)]
         given = f"**R_given({{{', '.join(optional)}}})"
@@ -300,10 +302,13 @@ class Writer:
         """Only the guards are short: the entry runs as it does otherwise."""
         self.look()
         self.scope["R_launch"] = launch.launcher(self.facts.rows, self.facts.held)
-        self.scope["R_outcomes"] = (Failed, Continue)
+        self.scope["R_Failed"] = Failed
         names = ", ".join(self.roots)
-        self.lines += [f"if R_launch({', '.join([*self.roots, *self.numbers])}): {self.otherwise}", f"result = R_run({names})",
-                       f"if type(result) in R_outcomes: return R_after(R_entry, result, {self.arguments})", "return result"]
+        self.lines.append(f"if R_launch({', '.join([*self.roots, *self.numbers])}): {self.otherwise}")
+        if self.entry.boxed:
+            self.lines += [f"result = [{names}]", self.forget, "return R_after(R_entry, None, result)"]
+        else:
+            self.lines += [f"result = R_run({names})", f"if type(result) is R_Failed: return R_after(R_entry, result, [{names}])", "return result"]
 
     def directly(self, direct: Direct, take_over: bool) -> None:
         """The program is called with no Python in between. Raises Left, before anything is written, where it cannot be."""

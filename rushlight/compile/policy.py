@@ -312,10 +312,13 @@ class Policy:
         if "breaks" in LOGS:
             log.warning("an error of the interpreter's own", exc_info=error)
 
+    def may_break(self, tracer: Any) -> bool:
+        return not (self.owner.fullgraph or breaks_are_errors(tracer))
+
     def on_break(self, tracer: Any, signal: Break) -> None:
         if signal.kind == FORBIDDEN:
             raise AssertionError(signal.reason)
-        if self.owner.fullgraph or breaks_are_errors(tracer):
+        if not self.may_break(tracer):
             raise Unsupported(explain_break(signal))
 
     def cuts_blocks(self) -> bool:

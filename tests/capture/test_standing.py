@@ -124,7 +124,7 @@ def test_every_kind_of_variable():
     values = dict.fromkeys(program.names, 0)
     for known in (tuple(range(len(program.names) - 1)), (0, 2), ()):
         made = stand_in(program, program.code.co_firstlineno + 3, known)
-        frame = call_standing([(made, globals(), tuple(values[program.names[at]] for at in known), user.__closure__)], sys._getframe)
+        frame = call_standing([(made, globals(), tuple(values[program.names[at]] for at in known), user.__closure__)], sys._getframe, [])
         want = user.__code__
         for name in ("co_name", "co_qualname", "co_filename", "co_firstlineno", "co_varnames", "co_cellvars", "co_freevars", "co_argcount",
                      "co_posonlyargcount", "co_kwonlyargcount"):
