@@ -40,6 +40,14 @@ def make_error(kind: type, args: tuple, state: dict, cause: Any, context: Any, s
     return error
 
 
+def attribute(target: Any, name: str, default: Any = None) -> Any:
+    """An attribute as it lies there, past what its class says of reading."""
+    try:
+        return object.__getattribute__(target, name)
+    except AttributeError:
+        return default
+
+
 def set_slot(target: Any, name: str, value: Any) -> None:
     object.__setattr__(target, name, value)
 
@@ -70,7 +78,7 @@ class Rebuild:
 
     def __init__(self, tracer: Any):
         self.tracer = tracer
-        self.text = Text({"make_error": make_error, "set_slot": set_slot, "drop_slot": drop_slot, "make_iterator": make_iterator,
+        self.text = Text({"make_error": make_error, "attribute": attribute, "set_slot": set_slot, "drop_slot": drop_slot, "make_iterator": make_iterator,
                           "make_function": make_function, "Cell": CellType, "MethodType": MethodType, "new": OBJECT_NEW,
                           "make_generator": make_generator, "with_lines": with_lines, "DictTurns": DictTurns})
         self.lines = self.text.lines
@@ -360,16 +368,18 @@ class Rebuild:
 
     def state(self, value: Any, name: str) -> str:
         """Statements that set the attributes of a made object."""
-        for key, item in getattr(value, "__dict__", {}).items():
-            self.lines.append(f"{name}.__dict__[{key!r}] = {self.name(item)}")
+        plain = type(value).__getattribute__ is object.__getattribute__
+        state = f"{name}.__dict__" if plain else f"attribute({name}, '__dict__')"
+        for key, item in attribute(value, "__dict__", {}).items():
+            self.lines.append(f"{state}[{key!r}] = {self.name(item)}")
         for base in type(value).__mro__:
             slots = base.__dict__.get("__slots__", ())
             for slot in (slots,) if isinstance(slots, str) else slots:
                 if slot in ("__dict__", "__weakref__"):
                     continue
                 slot = f"_{base.__name__.lstrip('_')}{slot}" if slot.startswith("__") and not slot.endswith("__") else slot
-                if hasattr(value, slot):
-                    self.lines.append(f"set_slot({name}, {slot!r}, {self.name(getattr(value, slot))})")
+                if (item := attribute(value, slot, NULL)) is not NULL:
+                    self.lines.append(f"set_slot({name}, {slot!r}, {self.name(item)})")
         return name
 
     # -- effects -----------------------------------------------------------------------------------------------------

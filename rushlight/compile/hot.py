@@ -66,7 +66,7 @@ class Hot:
         self.call: Any = self.scope.pop("call")
         self.plain: CodeType = self.call.__code__
         # The same for a caller that has a tuple and a dict of its own (module.py): nothing is packed once more.
-        exec("def packed(args, kwargs): return R_cold(args, kwargs)", self.scope)
+        exec("def packed(args, kwargs): return R_cold([args, kwargs])", self.scope)
         self.packed: Any = self.scope.pop("packed")
         self.packed_plain: CodeType = self.packed.__code__
         self.hits: dict[Entry, tuple[int, float]] = {}  # the ordinary way: how many, and the seconds of the quickest, as any may have had to wait

@@ -27,7 +27,7 @@ import numpy as np
 
 import rushlight as torch
 from rushlight.capture.machine import Generator
-from tests.capture import random_writer, wide_writer
+from tests.capture import random_writer, wide_writer, wider_writer
 
 # What happens between two calls.
 EVENTS = [
@@ -101,7 +101,7 @@ class Snapshot:
             return [kind.__name__, np.asarray(value)]
         if isinstance(value, BaseException):
             return [kind.__name__, self.of(value.args), lines_of(value), self.of(value.__cause__), self.of(value.__context__), value.__suppress_context__]
-        if isinstance(value, (types.GeneratorType, Generator)):
+        if isinstance(value, (types.GeneratorType, Generator, *TURNS)):  # a captured `zip` of Python code is a generator
             return ["generator", *map(self.of, itertools.islice(value, 5))]
         if isinstance(value, (types.FunctionType, type, types.ModuleType)):
             return [kind.__name__, getattr(value, "__qualname__", value.__name__)]
@@ -197,6 +197,7 @@ def refused(want, got):
             other[7] = one[7]
 
 
+TURNS = (zip, map, filter, enumerate, itertools.count)
 GRAD_FN = re.compile(r"grad_fn=<\w+>")
 GLOBALS = ("G", "TOTAL", "LOG", "CACHE", "net", "Box", "helper")
 
@@ -219,6 +220,7 @@ def outcomes(source, name, seed, make, loose, calls=7):
                     clear_frames()
                     shown = ["result", snapshot.of(result)]
                 except Exception as error:
+                    clear_frames()
                     shown = ["raised", str(error), snapshot.of(error)]
             after = snapshot.of(list(made))
             state = [[key, snapshot.of(scope.get(key))] for key in GLOBALS]
@@ -324,8 +326,9 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--show", type=int, default=5)
     parser.add_argument("--wide", action="store_true", help="programs of more kinds")
+    parser.add_argument("--wider", action="store_true", help="programs of yet more kinds")
     options = parser.parse_args()
-    writer = wide_writer if options.wide else random_writer
+    writer = wider_writer if options.wider else wide_writer if options.wide else random_writer
     failed = []
     for seed in range(options.first, options.first + options.count):
         found = check(seed, shrunk=len(failed) < options.show, writer=writer)
