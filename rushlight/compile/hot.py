@@ -75,6 +75,7 @@ class Hot:
         self.chain: list[Written] = []  # the functions written last, newest first: each goes on to the next
         self.versions: dict[int, int] = {}  # of the dicts that the present function looks at, which may be gone by now
         self.restless: set[int] = set()
+        self.tell: Callable | None = None  # is told of each launcher that is the whole of a call `packed`, or that none is (module.py)
         self.taken: dict[int, int] = {}  # how often a function took over the memory of an entry's gradients
 
     def hit(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
@@ -97,6 +98,8 @@ class Hot:
         """Back to the ordinary way."""
         self.call.__code__, self.call.__defaults__, self.call.__kwdefaults__ = self.plain, None, None
         self.packed.__code__ = self.packed_plain
+        if self.tell is not None:
+            self.tell(None)
         self.hits, self.needed, self.chain = {}, HITS, []
 
     def arm(self, entry: Entry, roots: list, seconds: float, binder: Callable, after: Callable) -> None:
@@ -161,6 +164,8 @@ class Hot:
         self.scope.update(scope)
         self.call.__code__, self.call.__defaults__, self.call.__kwdefaults__ = made.__code__, defaults, keywords
         self.repack(text)
+        if self.tell is not None:
+            self.tell(writer.scope["R_launch"] if writer.short else None)
 
     def repack(self, text: str) -> None:
         """Let `packed` do what the function of this text does."""
@@ -201,6 +206,7 @@ class Writer:
                                       **{f"R_first{i}": value for i, value in enumerate(hot.first)}}
         self.lines: list[str] = []
         self.numbers: list[str] = []  # the variables of `facts.varying`
+        self.short = False  # whether a launcher over a module, its arguments and their names is all
         self.signature()
         self.forget = f"{' = '.join([*self.taken, *self.roots, 'None'])}"  # only the user's function itself holds its arguments
         self.otherwise = f"result = [{self.arguments}]; {self.forget}; return R_cold(result)"
@@ -373,6 +379,8 @@ class Writer:
         if direct.cut is not None:
             lines.append(f"o = {self.const('cut', direct.cut.cut)}({', '.join([f'*o[:{len(items)}]', *beside])})")
         lines += self.needed(after) + after
+        self.short = (alone and not self.lines and RESULTS.sub("o", lines[2]) == "return o" and self.head == PACKED and len(self.hot.first) == 1
+                      and self.aliases == ["S0 = R_first0", "S1 = args", "S2 = kwargs"])
         self.lines += [RESULTS.sub("o", line) for line in lines] if alone else lines
 
     def result(self, making: Making, array: int, dtype: Any, live: bool, node: Item) -> Item:

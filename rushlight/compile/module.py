@@ -1,9 +1,13 @@
 """`OptimizedModule`: what `compile(module)` returns, a module that stands for the original one."""
 
 import copy
+import functools
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from ..kernels import shortcuts
 from ..nn.module import Module
 
 OWN = frozenset({"_orig_mod", "forward", "_parameters", "_buffers", "_modules", "_epoch", "_detour", "__class__", "_compiled_call_impl"})
@@ -11,6 +15,8 @@ OWN = frozenset({"_orig_mod", "forward", "_parameters", "_buffers", "_modules", 
 
 class OptimizedModule(Module):
     """A module whose call is compiled; attributes are read from and written to the original, `_orig_mod`."""
+
+    __slots__ = ("_entry",)  # the launcher that is the whole call, if there is one: see kernels/shortcuts.py
 
     def __init__(self, module: Module, make: Callable):
         super().__init__()
@@ -26,8 +32,12 @@ class OptimizedModule(Module):
     def _hooks_changed(self) -> None:
         super()._hooks_changed()
         state = self.__dict__
-        made = getattr(state["_compiled"], "_rushlight_compiled", None)  # none where compilation is disabled
-        state["_optimized_call"] = self._call_in_full if made is None or state["_detour"] else made.hot.packed
+        made: Any = getattr(state["_compiled"], "_rushlight_compiled", None)  # none where compilation is disabled
+        ordinary = made is not None and not state["_detour"]
+        state["_optimized_call"] = made.hot.packed if ordinary else self._call_in_full
+        enter(weakref.ref(self), None)
+        if made is not None:
+            made.hot.tell = functools.partial(enter, weakref.ref(self)) if ordinary else None
 
     def _call_in_full(self, args: tuple, kwargs: dict) -> Any:
         return super().__call__(*args, **kwargs)
@@ -86,3 +96,17 @@ class OptimizedModule(Module):
 
     def __iter__(self) -> Any:
         return iter(self._orig_mod)
+
+
+ENTRY: Any = OptimizedModule.__dict__["_entry"]
+
+
+def enter(owner: Callable, made: Any) -> None:
+    """A compiled module's call is this launcher from now on; None: it goes the ordinary way."""
+    module = owner()
+    if module is None:
+        return
+    with suppress(AttributeError):  # there was none
+        ENTRY.__delete__(module)
+    if made is not None and shortcuts.install(OptimizedModule, ENTRY):
+        ENTRY.__set__(module, shortcuts.head_of(made, module._modules["_orig_mod"]))

@@ -16,7 +16,7 @@ from ..autograd.recorded import leaf_gradients
 from ..compile.native import compile_native
 from ..core import modes
 from ..graph import Graph, GraphModule, Interpreter, Node, map_nodes
-from ..kernels import cache, dicts, launch, llvm, lower, pool
+from ..kernels import cache, dicts, launch, llvm, lower, pool, shortcuts
 from ..kernels.runtime import Misfit
 from ..tensor import Tensor
 from .expand import lowered_by
@@ -90,6 +90,7 @@ def record(program: Any, runs: Sequence[tuple]) -> dict[str, bytes]:
     with cache.recording() as found:
         llvm.link(pool.pool_ir(), ("worker", "wake", "parallel"))  # what a process links once: this one may have it already
         llvm.link(launch.MAKE_IR + launch.LAUNCH_IR, ("launch",))
+        llvm.link(shortcuts.SHORTCUTS_IR, shortcuts.NAMES)
         llvm.link(dicts.CHANGED_IR, ("changed", "words"))
         for args, kwargs in runs:
             leaves = program.checks.bind(args, kwargs)

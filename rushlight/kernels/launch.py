@@ -57,7 +57,7 @@ from .rows import (
 from .structs import DATA, DESCR, NDIM, SHAPE, STRIDES, layout_is_known, word
 
 # Words of the head, which lies in the array that the builtin has as `self`.
-ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, EXHAUSTED, FAULT, PLAN, DECREF, VARIABLE, FIND, CLEAR, WORDS = range(22)
+ROWS, COUNT, GIVEN, BODY, POOL, STATE, TABLE, REGISTERS, ADDRESSES, INCREF, DONE, MISS, SAVE, RESTORE, EXHAUSTED, FAULT, PLAN, DECREF, VARIABLE, FIND, CLEAR, OWNER, WORDS = range(23)
 FUNCTIONS = ((INCREF, "Py_IncRef"), (DECREF, "Py_DecRef"), (VARIABLE, "PyContextVar_Get"), (FIND, "PyDict_GetItemWithError"), (CLEAR, "PyErr_Clear"))
 CODES = (-1, -2)  # the numbers that a launcher gives for what a program says, see runtime.write_body
 # The digits (of 30 bits) and the sign of a Python int, from its first word.
