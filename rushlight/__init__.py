@@ -98,20 +98,28 @@ def half_gradients(name, g):
     return name in dispatch.HALF_PRODUCTS and g.dtype.name == "bfloat16" and g.size >= 1 << 14 and imported("kernels.matmul_half").usable()
 
 
-def compiled_layers(function, use):
-    """Recurrent layers that have run for long, for sequences and batches of any size; as they are where no machine code can be made."""
+def compiled(function, use):
+    """What has run for long (recurrent layers, chains of ops), for arrays of any size; as they are where no machine code can be made."""
     usable = imported("kernels.llvm").available()
     return imported("compile.api").compile(function, dynamic=True, backend="inductor") if usable else function
+
+
+def compiled_chain(function, use):
+    """The same of a chain of ops, as one op of the graph."""
+    def call(*args):
+        return function(*args)
+
+    return compiled(call, use)
 
 
 graph_node.HALF_GRADIENTS.append(half_gradients)
 graph_node.HALF_CASTS.append(recast_half)
 graph_node.HALF_RULES.append(half_rule)
 dispatch.HALF_POINTS.append(half_points)
-busy.compilers.update({"recurrent layers": compiled_layers, "products": lambda function, use: imported("kernels.repeated").product(function, use),
+busy.compilers.update({"recurrent layers": compiled, "products": lambda function, use: imported("kernels.repeated").product(function, use),
                        "few elements": lambda function, use: imported("kernels.repeated").few(function, use),
                        "attention": lambda function, use: imported("kernels.repeated").attention(function, use),
-                       "acts along a dim": lambda function, use: imported("kernels.eager").act_along,
+                       "chains of ops": compiled_chain, "acts along a dim": lambda function, use: imported("kernels.eager").act_along,
                        "rows of half types": lambda function, use: imported("kernels.eager").half_rows,
                        "random numbers": lambda function, use: imported("kernels.draws").make(),
                        "random numbers of varying draws": lambda function, use: imported("kernels.rejection").make()})
@@ -165,7 +173,7 @@ def imported(module):
 
 
 # This file's own business.
-OWN = set("""HALF_WORK MODULES NAMES OWN Waits _name absent busy compiled_layers dispatch dtypes few fused_on_all_cores generate graph_node half_cast half_gradients
+OWN = set("""HALF_WORK MODULES NAMES OWN Waits _name absent busy compiled compiled_chain dispatch dtypes few fused_on_all_cores generate graph_node half_cast half_gradients
     half_linear half_points half_product half_rule halves imported importlib modes on_all_cores os parallel recast_half record until_large""".split())
 
 

@@ -1,12 +1,13 @@
-"""Kernels, rows of half types, and acts along a dim, that compiled code takes the place of once the same shapes came often: NumPy's calls, each a pass over its arrays, take longer than its work.
+"""Kernels, rows of half types, acts along a dim, and chains of ops, that compiled code takes the place of once the same shapes came often: NumPy's calls, each a pass over its arrays, take longer than its work.
 
 core/busy.py counts, kernels/repeated.py makes the programs.  Read `when_busy` first.
 """
 from typing import NamedTuple
 
 from ..core.busy import Busy
+from ..core.modes import grad_enabled
 from ..core.parallel import Threads
-from ..tensor import ndarray
+from ..tensor import PLAIN, ndarray
 from .generate import NAMES
 
 CALLS = 10_000  # of one kernel for one set of few elements, each about 4 us slower by NumPy's functions than by a program: as long as that takes to make
@@ -100,3 +101,28 @@ def acted(act, result, dim, index, values, rows=False):
 
 LEAST = 2048  # elements, of which NumPy adds fewer before the code is called
 EVERY = 2048  # elements that take as long as what a call of NumPy takes longer however few there are
+
+
+ENOUGH = 1 << 19  # us that ops take longer than compiled code: what compiling takes
+
+
+def chain(function, tensors, *options, work, each):
+    """function(*tensors, *options), which is a chain of ops, compiled for all sizes once it has been called often.
+
+    `work`: how many us ops take longer, and `each` for each thousand elements of the tensors.
+    """
+    size = 0
+    for tensor in tensors:
+        if type(tensor) not in PLAIN or tensor._dtype is not tensors[0]._dtype or not tensor._dtype.fast_float or not tensor._array.size:
+            return function(*tensors, *options)
+        size += tensor._array.size
+    if NAMES["special"]:
+        return function(*tensors, *options)
+    uses = chains.get(function)
+    if uses is None:
+        uses = chains[function] = Busy("chains of ops", function, ENOUGH)
+    use = options, tensors[0]._dtype, *[tensor._array.ndim for tensor in tensors], *[tensor._requires_grad for tensor in tensors], grad_enabled()
+    return uses.choose(use, work + size * each // 1000)(*tensors, *options)
+
+
+chains = {}

@@ -5,6 +5,7 @@ from ..core.size import product
 from .arguments import need_tensors
 from .comparison import where
 from .creation import linspace, ones
+from .few import chain
 from .joining import stack
 from .record import composite
 
@@ -163,6 +164,11 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         align_corners = False
     need_tensors("grid_sampler", input=input, grid=grid)
     check_grid(input, grid, mode, padding_mode)
+    return chain(_grid_sample, (input, grid), mode, padding_mode, bool(align_corners), work=350, each=16)
+
+
+@composite("")
+def _grid_sample(input, grid, mode, padding_mode, align_corners):
     n = input.ndim - 2
     sizes = tuple(input.shape[2:])
     positions = [unnormalized(grid[..., n - 1 - at], sizes[at], align_corners) for at in range(n)]

@@ -35,7 +35,7 @@ NAMES = {
             "halved_grad real_grad zeros_of",
         "gathering": "_gather _scatter_add _scatter_old _scatter_reduce crop extremum_counts gather gather_backward pad_to part_for prod_src_grad "
             "reduce_counts reduce_input_grad reduce_src_grad scatter scatter_add scatter_reduce scatter_src scatter_value",
-        "grid": "affine_grid affine_grid_generator grid_sample grid_sampler grid_sampler_2d grid_sampler_3d",
+        "grid": "_grid_sample affine_grid affine_grid_generator grid_sample grid_sampler grid_sampler_2d grid_sampler_3d",
         "least_squares": "_linalg_lstsq _linalg_pinv linalg_lstsq linalg_matrix_rank linalg_pinv pinv_grad pinverse",
         "linear": "_linear_batch _linear_rows bilinear linear matrix_dot rows_times sum_rows weight_gradient",
         "loss": "_binary_cross_entropy _binary_cross_entropy_with_logits _entropy _huber_loss _mse_loss _smooth_l1_loss bce_backward "
@@ -50,9 +50,10 @@ NAMES = {
         "matrix_norms": "frobenius_norm linalg_cond linalg_matrix_norm linalg_norm linalg_vector_norm nuclear_norm",
         "matrix_products": "_linalg_cross _linalg_matrix_exp cross exponential_grad kron linalg_cross linalg_diagonal linalg_matmul linalg_matrix_exp "
             "linalg_matrix_power linalg_multi_dot linalg_tensorinv linalg_tensorsolve linalg_vander linalg_vecdot matrix_exp matrix_power",
-        "normalization": "_batch_norm _batch_statistics _fixed_norm _group_norm _layer_norm as_channels batch_norm batch_norm_backward batch_norm_weight "
-            "channel_sum fixed_norm_backward fixed_norm_weight group_norm group_norm_backward group_norm_weight instance_norm layer_norm "
-            "layer_norm_backward layer_norm_weight local_response_norm normalize rms_norm",
+        "normalization": "_batch_norm _batch_statistics _fixed_norm _group_norm _layer_norm as_channels batch_norm batch_norm_backward batch_norm_gradients "
+            "batch_norm_weight channel_sum fixed_norm_backward fixed_norm_weight group_norm group_norm_backward group_norm_gradients "
+            "group_norm_weight instance_norm layer_norm layer_norm_backward layer_norm_gradients layer_norm_weight local_response_norm normalize "
+            "rms_norm",
         "norms": "_euclidean _vector_norm cdist dist distance_grad norm norm_grad renorm swap_last",
         "numeric": "_exponent _heaviside _mantissa _nan_to_num _nextafter allclose copysign equal frexp gcd heaviside is_floating_point is_nonzero "
             "is_same_size isclose isfinite isinf isnan isneginf isposinf lcm ldexp mantissa_scale nan_to_num nextafter signbit",

@@ -351,3 +351,22 @@ def test_busy_acts_along_a_dim_give_what_they_gave(shape, dim, count, monkeypatc
     few.along.uses.clear()
     for before, after in zip(*results):
         np.testing.assert_allclose(before, after, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_busy_grid_sample_gives_what_it_gave(mode, padding, monkeypatch):
+    from rushlight.ops import few
+    torch.manual_seed(0)
+    image, grid = torch.randn(2, 3, 5, 7, requires_grad=True), (torch.rand(2, 4, 3, 2) * 3 - 1.5).requires_grad_()
+    results = []
+    for enough in (1 << 60, -1):
+        monkeypatch.setattr(few, "ENOUGH", enough)
+        monkeypatch.setattr(few, "chains", {})
+        out = F.grid_sample(image, grid, mode, padding, align_corners=False)
+        grads = torch.autograd.grad(out, (image, grid), torch.ones_like(out), allow_unused=True)
+        results.append([out.detach().numpy(), *[np.zeros(1) if g is None else g.numpy() for g in grads]])
+        with pytest.raises(RuntimeError, match="expected grid to have size 2 in last dimension"):
+            F.grid_sample(image, grid[..., :1], mode, padding, align_corners=False)
+    for before, after in zip(*results):
+        np.testing.assert_allclose(*np.broadcast_arrays(before, after), rtol=1e-4, atol=1e-5)
