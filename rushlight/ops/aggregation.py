@@ -3,7 +3,7 @@ import numpy as np
 
 from ..core import dtypes, modes
 from ..core.size import product, wrap_dim, wrap_dims
-from ..tensor import Tensor, wrap
+from ..tensor import PLAIN, Tensor, wrap
 from .comparison import where
 from .dispatch import scalar_name, write_out
 from .record import composite, primitive
@@ -267,8 +267,19 @@ def nansum(input, dim=None, keepdim=False, *, dtype=None, out=None):
     if input._dtype.is_complex:
         raise RuntimeError("nansum does not support complex inputs")
     if input._dtype.is_floating_point:
+        total = number_sum(input, dim, keepdim, dtype)
+        if total is not None:
+            return finish(total, out)
         input = where(input != input, 0, input)
     return finish(sum(input, dim, keepdim, dtype=dtype), out)
+
+
+def number_sum(input, dim, keepdim, dtype):
+    """The sum where it is no NaN anywhere, so that the input has none; else None, and for what is no plain tensor."""
+    if type(input) not in PLAIN or modes.flags["special"] or not input._dtype.fast_float or dtype is not None and not dtype.is_floating_point:
+        return None
+    total = sum(input, dim, keepdim, dtype=dtype)
+    return None if np.isnan(total._array).any() else total
 
 
 @composite("torch method out")

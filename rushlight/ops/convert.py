@@ -56,7 +56,7 @@ def _contiguous(input):
 
 def in_c_order(array):
     """A copy in C's order."""
-    if array.ndim != 2 or array.size < TURNED or array.strides[-1] % APART or array.strides[0] != array.itemsize or array.shape[1] < 128:
+    if array.ndim != 2 or array.size < TURNED or not array.strides[-1] or array.strides[-1] % APART or array.strides[0] != array.itemsize or array.shape[1] < 128:
         return np.array(array, order="C")
     # A transposed matrix whose rows fall on the same sets of the cache: a few columns at a time, since NumPy would go down
     # whole columns, which drive one another out (a third of its time).

@@ -346,7 +346,8 @@ def meshgrid(*tensors, indexing=None):
         if tensor._dtype is not tensors[0]._dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     sizes = tuple(tensor.numel() for tensor in tensors)
-    grids = [expand(reshape(tensor, (1,) * at + (tensor.numel(),) + (1,) * (len(tensors) - 1 - at)), sizes) for at, tensor in enumerate(tensors)]
+    last = len(tensors) - 1
+    grids = [expand(tensor if at == last else reshape(tensor, (sizes[at],) + (1,) * (last - at)), sizes) for at, tensor in enumerate(tensors)]
     if indexing == "xy" and len(tensors) > 1:
         grids = [grid.transpose(0, 1) for grid in grids]
     return tuple(grids)

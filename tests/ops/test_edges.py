@@ -138,3 +138,18 @@ def test_what_a_result_does_not_depend_on_gets_no_nan_or_infinity(name, bad, dty
         out.backward(torch.full_like(out, bad))
         for got, part in zip(x.grad.tolist(), used * count):
             assert got == 0 if not part else not math.isfinite(got)
+
+
+@pytest.mark.parametrize("values, total, grad", [([1.0, 2.0], 3.0, [1, 1]), ([1.0, float("nan"), 2.0], 3.0, [1, 0, 1]), ([float("inf"), 1.0], float("inf"), [1, 1]),
+                                                 ([float("inf"), -float("inf")], float("nan"), [1, 1]), ([float("nan")], 0.0, [0]), ([], 0.0, [])])
+def test_nansum_with_and_without_nan(values, total, grad):
+    x = torch.tensor(values, requires_grad=True)
+    for result in (x.nansum(), x.nansum(0), torch.nansum(x, 0, keepdim=True).sum()):
+        assert result.item() == total or math.isnan(total) and math.isnan(result.item())
+        assert torch.autograd.grad(result, x)[0].tolist() == grad
+    assert torch.tensor([1.5, float("nan")]).nansum(dtype=torch.int64).item() == 1
+
+
+def test_a_large_expanded_column_is_copied():
+    x = torch.arange(512.0)[:, None].expand(512, 300)
+    assert x.contiguous().stride() == (300, 1) and torch.equal(x.contiguous(), x) and torch.equal(x.clone(), x)
