@@ -54,7 +54,7 @@ ALONG = {"_gather": ("gather", False, 1, 2, None, None), "gather": ("gather", Fa
          "index_select_backward": ("add", True, 2, 3, 0, 1)}
 # Ops whose rule, for arrays in C's order, is a program of open sizes.
 OPENED = generate.OPENED | frozenset("glu_backward huber_backward smooth_l1_backward layer_norm_weight cross_entropy_backward _batch_statistics "
-                                     "batch_norm_gradients group_norm_gradients".split())
+                                     "batch_norm_gradients".split())
 WHOLE = frozenset(("_convolution", "conv_input", "conv_weight", "_conv_transpose", *PRODUCTS))  # a program for each set of sizes
 LINEAR = ("_linear_rows", "_linear_batch")  # likewise, of half types
 CASTS = ("float16", "bfloat16", "float32", "float64")

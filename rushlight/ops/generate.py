@@ -31,7 +31,7 @@ ELEMENTWISE = frozenset(
     "i0 special_entr special_erfcx special_ndtr special_ndtri special_log_ndtr special_i0e special_i1 special_i1e special_bessel_j0 special_bessel_j1 "
     "special_bessel_y0 special_bessel_y1 special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 special_modified_bessel_k1 "
     "special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1".split())
-OPENED = frozenset("_glu _huber_loss _smooth_l1_loss _tril _triu _roll _group_norm _batch_norm _fixed_norm constant_pad".split())  # see kernels/opened.py
+OPENED = frozenset("_glu _huber_loss _smooth_l1_loss _tril _triu _roll _batch_norm _fixed_norm constant_pad".split())  # see kernels/opened.py
 CANDIDATES = ELEMENTWISE | OPENED | frozenset("_softmax _log_softmax _layer_norm _cumsum _cumprod reversed_cumsum _cummax_places _cummin_places _cummax _cummin _convolution _conv_transpose _gather scatter_src "
                                      "scatter_value _cast _scatter_add _index_add _index_copy _sum_all _sum_dims _mean_all _mean_dims _prod_all _prod_dim _vector_norm".split())
 NAMES["SMALL"] = 1 << 12  # elements; below it a tensor may keep its shape in `_shape`

@@ -5,6 +5,7 @@
 import numpy as np
 
 from ..core import dtypes, quiet
+from ..core.constants import constant
 from ..core.errors import type_name
 from ..core.modes import flags
 from ..core.size import product
@@ -374,15 +375,19 @@ def check_batch_norm(input, **vectors):
     floats_checked(input, "batch_norm")
 
 
-def update_running(running, value, momentum):
-    """running = (1 - momentum) * running + momentum * value, in place and unseen by autograd."""
+def update_running(running, value, momentum, scale=1.0):
+    """running = (1 - momentum) * running + momentum * scale * value, in place and unseen by autograd."""
+    if type(running) is Tensor and type(value) is Tensor and running._dtype.fast_float:
+        array, new = running._array, value._array
+        np.multiply(array, constant(array.dtype, 1 - momentum), array)
+        np.add(array, new * constant(array.dtype, momentum * scale), array)
+        bump(running)
+        return
+    if scale != 1:
+        value = value * scale
     if type(running) is Tensor and type(value) is Tensor:
         array, new = running._array, value._array
-        if array.dtype.kind == "V":
-            array[...] = array.astype(np.float32) * (1 - momentum) + new.astype(np.float32) * momentum
-        else:
-            array *= array.dtype.type(1 - momentum)
-            array += new * array.dtype.type(momentum)
+        array[...] = array.astype(np.float32) * (1 - momentum) + new.astype(np.float32) * momentum
         bump(running)
     else:
         running.copy_(running * (1 - momentum) + value * momentum)
@@ -398,7 +403,7 @@ def trained_norm(input, running_mean, running_var, weight, bias, momentum, eps):
         update_running(running_mean, average, momentum)
     if running_var is not None:
         count = input.numel() // max(input.shape[1], 1)
-        update_running(running_var, variance * (count / (count - 1)) if count > 1 else variance / 0, momentum)
+        update_running(running_var, variance, momentum, count / (count - 1) if count > 1 else np.inf)
     return _batch_norm(input, weight, bias, average, variance, eps)
 
 
@@ -497,7 +502,7 @@ def group_norm_all(g, input, weight, groups, eps):
     return rows_adjoint(scaled.reshape(rows).copy() if weight is None else scaled.reshape(rows), normal, factor).reshape(input.shape), for_weight, total
 
 
-raw_group_norm_gradients = when_busy("group_norm_gradients", group_norm_all, 3, work=4, large="group_norm_gradients")
+raw_group_norm_gradients = when_busy("group_norm_gradients", group_norm_all, 3, work=4)
 
 
 @composite("", raw=raw_group_norm_gradients)
