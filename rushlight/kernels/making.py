@@ -6,6 +6,7 @@ Functions of CPython's and NumPy's C interfaces do the work; `supported` tries t
 """
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -33,7 +34,31 @@ def number_of(name: str, number: int) -> str:
     return word_of(name, number).replace("load ptr", "load i64")
 
 
+# One more reference, as CPython's own macro adds it: a call of `Py_IncRef` for each of ten takes as long as making a tensor.
+if hasattr(sys, "gettotalrefcount") or sys.version_info >= (3, 14):  # counts of another kind
+    INCREASE = """  call void %incref(ptr %object)
+  ret void"""
+elif sys.version_info >= (3, 12):  # what lives for ever has all bits of the lower half set
+    INCREASE = """  %count = load i32, ptr %object, align 8
+  %more = add i32 %count, 1
+  %ends = icmp ne i32 %more, 0
+  br i1 %ends, label %counts, label %done
+counts:
+  store i32 %more, ptr %object, align 8
+  br label %done
+done:
+  ret void"""
+else:
+    INCREASE = """  %count = load i64, ptr %object, align 8
+  %more = add i64 %count, 1
+  store i64 %more, ptr %object, align 8
+  ret void"""
+
 MAKE_IR = f"""
+define internal void @increase(ptr %incref, ptr %object) alwaysinline nounwind {{
+entry:
+{INCREASE}
+}}
 define internal void @blank(ptr %plan, ptr %registers) nounwind {{
 entry:
 {number_of("first", FIRST)}
@@ -85,7 +110,7 @@ define internal ptr @new_array(ptr %plan, ptr %record) nounwind {{
   %ndim.p = getelementptr inbounds i64, ptr %record, i64 1
   %ndim = load i32, ptr %ndim.p, align 8
   %shape = getelementptr inbounds i64, ptr %record, i64 2
-  call void %incref(ptr %dtype)
+  call void @increase(ptr %incref, ptr %dtype)
   %array = call ptr %make(ptr %type, ptr %dtype, i32 %ndim, ptr %shape, ptr null, ptr null, i32 0, ptr null)
   %failed = icmp eq ptr %array, null
   br i1 %failed, label %forget, label %done
@@ -141,7 +166,7 @@ step:
 hold:
   %held.p = getelementptr inbounds ptr, ptr %registers, i64 %a
   %held = load ptr, ptr %held.p, align 8
-  call void %incref(ptr %held)
+  call void @increase(ptr %incref, ptr %held)
   br label %made
 made:
   %new.object = phi ptr [ %made.object, %object ], [ %made.tuple, %group ], [ %made.step, %step ], [ %held, %hold ]
@@ -158,7 +183,7 @@ move:
   br label %store
 store:
   %value = phi ptr [ %constant, %put ], [ %moved, %move ]
-  call void %incref(ptr %value)
+  call void @increase(ptr %incref, ptr %value)
   %owner.p = getelementptr inbounds ptr, ptr %registers, i64 %a
   %owner = load ptr, ptr %owner.p, align 8
   %place = getelementptr inbounds i8, ptr %owner, i64 %b
@@ -171,7 +196,7 @@ done:
 {number_of("answer.n", ANSWER)}
   %answer.p = getelementptr inbounds ptr, ptr %registers, i64 %answer.n
   %answer = load ptr, ptr %answer.p, align 8
-  call void %incref(ptr %answer)
+  call void @increase(ptr %incref, ptr %answer)
   call void @drop(ptr %plan, ptr %registers)
   ret ptr %answer
 fail:
