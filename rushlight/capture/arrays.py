@@ -360,6 +360,13 @@ class Arrays:
         found = self.cast(array.tensor, dtype)
         return TracedArray(self.op("clone", found) if found is array.tensor else found, scalar)
 
+    def plain_item(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        """`item()`: a number of Python's, read when the graph has run."""
+        array = self.operand(args[0])
+        if len(args) > 1 or kwargs or array.tensor.stand_in._array.size != 1:
+            raise Break("NumPy call", "an item of an array at a place")
+        return self.tracer.tensor_number(array.tensor, None)
+
     # -- making ------------------------------------------------------------------------------------------------------
 
     def make(self, function: Any, args: tuple, kwargs: dict) -> Any:
@@ -612,6 +619,7 @@ def array_calls() -> dict:
                           ((np.cumsum, np.cumprod), Arrays.running), ((np.clip,), Arrays.clip), ((np.where,), Arrays.where),
                           ((np.dot, np.inner, np.outer), Arrays.dot), ((np.concatenate, np.stack, np.vstack, np.hstack), Arrays.joined),
                           ((np.array, np.asarray), Arrays.make), (FILLED, Arrays.filled), ((np.ndarray.astype, np.generic.astype), Arrays.as_type),
+                          ((np.ndarray.item, np.generic.item), Arrays.plain_item),
                           ((np.arange, np.linspace, np.eye, np.identity), Arrays.of_numbers)):
         found.update({function: handled(function, method) for function in group})
     for kind in (np.ndarray, np.generic):

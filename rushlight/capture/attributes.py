@@ -309,7 +309,7 @@ class Attributes(Loader):
         if written is not None and name in written[1]:
             item = written[1][name]
             if item is NULL:
-                raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
+                raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}", name=name, obj=value)
             return item
         original = value if known is None else known.original
         try:
@@ -411,7 +411,7 @@ class Attributes(Loader):
         if name in ("__class__", "__dict__"):
             raise Break("Unsupported attribute", f"assigning {name}")
         if self.raw_state(target) is None and not isinstance(found, SLOT):
-            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=target)
         self.write(target, name, value, "object")
 
     def is_module(self, value: Any) -> bool:

@@ -345,7 +345,7 @@ class Tensors(TensorInputs):
         if found is None:
             if value.source is not None:
                 self.guards.add("absent", value.source, "{0} not in {v}.__dict__", name)
-            raise AttributeError(f"'Tensor' object has no attribute '{name}'")
+            raise AttributeError(f"'Tensor' object has no attribute '{name}'", name=name)
         if callable(found):
             return bound(found, value)
         raise Break("Unsupported attribute", f"Tensor.{name}")

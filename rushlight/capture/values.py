@@ -200,6 +200,8 @@ def number(kind: type, name: str) -> Any:
         if not args:
             return kind()
         value = self.value(args[0])
+        if type(value) is TracedArray and not value.tensor.stand_in._array.ndim:
+            value = value.tensor
         if isinstance(value, (Tensor, TracedArray)):
             return self.tensor_number(value, kind)
         if self.is_symbol(value):

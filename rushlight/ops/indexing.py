@@ -3,6 +3,7 @@
 Also index_put and the accumulation of rows that gradients of indexing need (`add_rows`).  Indices are always
 checked.  Read `getitem` first: what an ordinary index costs is decided there.
 """
+import operator
 import warnings
 
 import numpy as np
@@ -146,7 +147,7 @@ def index_tensor(item):
     if isinstance(item, np.bool_):
         return wrap(asarray(item))
     if isinstance(item, np.integer) or hasattr(item, "__index__") and not isinstance(item, np.ndarray):
-        return int(item)
+        return operator.index(item)
     if isinstance(item, np.ndarray):
         return index_tensor(wrap(item))
     if isinstance(item, (list, tuple, range)):

@@ -133,3 +133,25 @@ def test_memory_places_and_casts_are_those_of_numpy(text):
 def test_two_ellipses_are_refused_as_by_numpy():
     with pytest.raises(IndexError):
         torch.compile(lambda t: t[..., ...])(np.zeros((2, 3)))
+
+
+def test_numbers_read_of_arrays_end_no_graph():
+    def f(x):
+        a = x.numpy()
+        mean, largest, first = float(np.mean(a)), a.max().item(), int(np.argmax(a))
+        return torch.sin(x), mean, largest, first, torch.ones(1) + 1
+
+    graphs = []
+    made = torch.compile(f, backend=lambda module, inputs: graphs.append(module) or module.forward, fullgraph=True)
+    for scale in (1.0, 2.0):
+        assert made(torch.tensor([1.0, 3.0]) * scale)[1:4] == (2.0 * scale, 3.0 * scale, 1)
+    assert len(graphs) == 1
+
+    def written(x):
+        a = x.numpy()
+        before = a.sum().item()
+        a += 1
+        return torch.sin(x), before, a.sum().item()
+
+    for wrap in (lambda f: f, lambda f: torch.compile(f, backend="eager")):
+        assert wrap(written)(torch.tensor([1.0, 3.0]))[1:] == (4.0, 6.0)

@@ -138,3 +138,17 @@ def test_limits_of_islice(limits):
         return x + 1, found
 
     assert torch.compile(f, backend="eager", fullgraph=True, dynamic=True)(torch.ones(1))[1] == f(torch.ones(1))[1]
+
+
+def test_a_missing_attribute_has_its_name():
+    def f(x, other):
+        try:
+            return x.absent
+        except AttributeError as error:
+            first = error.name
+        try:
+            return other.missing
+        except AttributeError as error:
+            return x + 1, first, error.name
+
+    assert torch.compile(f, backend="eager", fullgraph=True)(torch.ones(1), object())[1:] == ("absent", "missing")

@@ -123,3 +123,17 @@ def test_a_view_made_without_gradients_says_what_its_base_says():
 def test_tensors_of_inference_mode_print_as_others():
     with torch.inference_mode():
         assert repr(torch.tensor([1.0]) * 2) == "tensor([2.])"
+
+
+def test_an_object_as_an_index_is_asked_for_its_index():
+    class Third:
+        def __index__(self):
+            return 2
+
+        def __int__(self):
+            return 7
+
+    x = torch.arange(3.0)
+    assert x[Third()].item() == 2.0
+    x[Third()] = 9.0
+    assert x.tolist() == [0.0, 1.0, 9.0]
