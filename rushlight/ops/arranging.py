@@ -190,6 +190,10 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
         if counts.size not in (1, size) or repeats.ndim > 1:
             raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts.size} and input.size({dim}) = "
                                f"{size}")
+    elif type(repeats) is int:
+        if repeats < 0:
+            raise RuntimeError("Repeats must be non-negative")
+        counts = repeats
     else:
         counts = np.asarray(repeats)
         if counts.ndim and counts.size not in (1, size):

@@ -127,9 +127,16 @@ def div(input, other, *, rounding_mode=None, out=None):
     raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '" + str(rounding_mode) + "'")
 
 
+def all_positive(other):
+    """Whether whole numbers are all above 0: neither 0 nor -1, which are special divisors."""
+    return (np.minimum.reduce(other, axis=None, initial=1) if other.ndim else other.item()) > 0
+
+
 def check_integer_division(input, other):
     """Refuse what integers cannot give: x / 0, and minimum / -1, which crashes the processor."""
     if other.dtype.kind in "iu":
+        if all_positive(other):
+            return
         if not np.all(other):
             where = tuple(int(i) for i in np.argwhere(np.asarray(other) == 0)[0])
             raise RuntimeError(f"ZeroDivisionError: integer division or modulo by zero (divisor at position {where})")
@@ -192,6 +199,8 @@ def remainder_kernel(input, other):
     if other.dtype.kind in "iub":
         if other.dtype == np.bool_:
             raise NotImplementedError("\"remainder_cpu\" not implemented for 'Bool'")
+        if all_positive(other):
+            return np.remainder(input, other)
         if not np.all(other):
             check_integer_division(input, other)
         if other.dtype.kind == "i":
@@ -217,6 +226,8 @@ def remainder(input, other):
 def fmod_kernel(input, other):
     input, other = np.asarray(input), np.asarray(other)
     if other.dtype.kind in "iub":
+        if other.dtype.kind != "b" and all_positive(other):
+            return np.fmod(input, other)
         if not np.all(other):
             check_integer_division(input, other)
         if other.dtype.kind == "i":

@@ -55,3 +55,13 @@ def test_products_with_zeros_differentiate_again():
     x = torch.tensor([0.0, 0.0, 2.0], dtype=torch.float64, requires_grad=True)
     g, = torch.autograd.grad(x.prod(), x, create_graph=True)
     assert torch.autograd.grad(g[0], x)[0].tolist() == [0.0, 2.0, 0.0]
+
+
+def test_divisors_of_either_sign():
+    x = torch.tensor([-7, 7, 0, -2 ** 63], dtype=torch.int64)
+    assert (x % 3).tolist() == [2, 1, 0, 1] and (x % torch.tensor([3, -3, -1, -1])).tolist() == [2, -2, 0, 0]
+    assert (x // 3).tolist() == [-3, 2, 0, -3074457345618258603] and torch.fmod(x, 3).tolist() == [-1, 1, 0, -2]
+    assert (torch.zeros(0, dtype=torch.int64) % torch.zeros(0, dtype=torch.int64)).shape == (0,)
+    for function in (torch.remainder, torch.fmod, torch.floor_divide):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            function(x, torch.tensor([1, 2, 0, 3]))
