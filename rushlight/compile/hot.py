@@ -379,7 +379,7 @@ class Writer:
         if direct.cut is not None:
             lines.append(f"o = {self.const('cut', direct.cut.cut)}({', '.join([f'*o[:{len(items)}]', *beside])})")
         lines += self.needed(after) + after
-        self.short = (alone and not self.lines and RESULTS.sub("o", lines[2]) == "return o" and self.head == PACKED and len(self.hot.first) == 1
+        self.short = (alone and not self.lines and not self.numbers and RESULTS.sub("o", lines[2]) == "return o" and self.head == PACKED and len(self.hot.first) == 1
                       and self.aliases == ["S0 = R_first0", "S1 = args", "S2 = kwargs"])
         self.lines += [RESULTS.sub("o", line) for line in lines] if alone else lines
 

@@ -353,3 +353,18 @@ def test_error_on_graph_break():
     with lax, pytest.raises(unsupported, match="graph_break"):
         torch.compile(may_break, backend="eager", fullgraph=True)(X)
     assert torch.equal(may_break(X), X + 1)
+
+
+def test_what_one_module_raises_keeps_no_other_from_being_compiled():
+    nn = torch.nn
+    for args in ((), (torch.ones(2, 3), 1), ("text",), (torch.ones(2, 5),)):
+        failing = torch.compile(nn.Sequential(nn.Linear(3, 4), nn.ReLU()))
+        for _ in range(20):
+            with pytest.raises((TypeError, RuntimeError)):
+                failing(*args)
+    net, x = nn.Sequential(nn.Linear(3, 2), nn.Tanh()), torch.randn(4, 3)
+    made = torch.compile(net)
+    torch.testing.assert_close(made(x), net(x))
+    assert made._rushlight_compiled.graphs and not made._rushlight_compiled.start.skipped
+    torch.testing.assert_close(failing(x), failing._orig_mod(x))
+    assert failing._rushlight_compiled.graphs
