@@ -54,6 +54,7 @@ COVERED = {
     "export/static_*.py": "export/test_static_graph.py",
     "export/*.py": "export/test_build.py",  # exports whole programs and runs them, so all parts take their turn
     "profiler.py": "autograd/test_profiler.py",
+    "autograd/variable.py": "autograd/test_grad_mode.py",
     "autograd/recorded.py": "compile/test_dispatch.py",
     # what only gives names to the parts below
     **dict.fromkeys(["cuda.py", "mps.py", "xpu.py", "fft.py", "linalg.py", "special.py", "threads.py", "version.py", "utils/*.py", "random.py",

@@ -13,7 +13,8 @@ from .graph import Variable, detect_anomaly, set_detect_anomaly, track_lines
 
 LAZY = {"functional": "functional", "checkpoint": "checkpoint", "gradcheck": "finite_differences",
         "gradgradcheck": "finite_differences", "GradcheckError": "finite_differences",
-        "forward_ad": "forward_ad", "profiler": "profiler"}
+        "forward_ad": "forward_ad", "profiler": "profiler", "grad_mode": "grad_mode", "variable": "variable",
+        "set_multithreading_enabled": "grad_mode"}
 
 
 def __getattr__(name):

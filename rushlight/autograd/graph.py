@@ -210,7 +210,14 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     return Handles()
 
 
-class Variable:
+class VariableMeta(type):
+    """Every tensor is a Variable."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Tensor)
+
+
+class Variable(metaclass=VariableMeta):
     """The old name of Tensor: `Variable(x, requires_grad=True)` gives a tensor over the same memory."""
 
     def __new__(cls, data, requires_grad=False, volatile=None):

@@ -60,8 +60,8 @@ NAMES = {
         throughput_benchmark viz weak""",
     "rushlight.autograd": """
         DeviceType NestedIOFunction ProfilerActivity ProfilerConfig ProfilerEvent ProfilerState SavedTensor anomaly_mode
-        enforce_grad_layout_policy grad_mode handle_torch_function has_torch_function is_multithreading_enabled is_tensor_like
-        is_view_replay_enabled kineto_available profiler_legacy profiler_util set_multithreading_enabled variable""",
+        enforce_grad_layout_policy handle_torch_function has_torch_function is_multithreading_enabled is_tensor_like
+        is_view_replay_enabled kineto_available profiler_legacy profiler_util""",
     "rushlight.optim": """
         swap_in_optimizer_params_and_state""",
     "rushlight.func": """

@@ -137,3 +137,9 @@ def test_an_object_as_an_index_is_asked_for_its_index():
     assert x[Third()].item() == 2.0
     x[Third()] = 9.0
     assert x.tolist() == [0.0, 1.0, 9.0]
+
+
+def test_attention_takes_a_mask_or_is_causal():
+    one = torch.ones(1, 2, 2)
+    with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set when is_causal=True"):
+        torch.nn.functional.scaled_dot_product_attention(one, one, one, attn_mask=torch.ones(2, 2, dtype=torch.bool), is_causal=True)
