@@ -22,6 +22,7 @@ class Sample(Tensor):
     """One slice of a mapped tensor."""
 
     __slots__ = ()
+    one_of_many = True
 
     def item(self):
         raise RuntimeError(ITEM)

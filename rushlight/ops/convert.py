@@ -7,7 +7,7 @@ from ..core.devices import require_cpu
 from ..core.errors import type_name
 from ..core.promotion import checked_number, filling_number
 from ..tensor import PLAIN, InferenceTensor, Meta, Parameter, Tensor, bump, counter_of
-from .dispatch import check_overlap, check_written, inplace, write_out
+from .dispatch import check_overlap, check_written, inplace, refuse_one_of_many, write_out
 from .record import composite, primitive
 from .written import open_to
 
@@ -223,6 +223,7 @@ def copy_(input, src, non_blocking=False):
             return input
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
+    refuse_one_of_many(input, src)
     if unrecorded(input, src) and input._dtype is src._dtype:
         if input._meta is not None or src._meta is not None:
             check_overlap(input._array, src._array)

@@ -28,6 +28,13 @@ def made(array, device=None, requires_grad=False, layout=None, pin_memory=False,
     return tensor
 
 
+def beside(input, tensor):
+    """A tensor made like another: under vmap one of many, if that is one."""
+    if type(input) is not Tensor and getattr(type(input), "one_of_many", False):
+        tensor.__class__ = type(input)
+    return tensor
+
+
 def allocate(sizes, numpy_dtype, make=np.empty):
     """An array of these sizes; errors name the size and the memory asked for."""
     try:
@@ -147,7 +154,7 @@ def like(name, fill):
             array = laid_out(array, memory_format)
         if fill is not None:
             array.fill(fill)
-        return made(array, device, requires_grad)
+        return beside(input, made(array, device, requires_grad))
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""A tensor like `input`, {'uninitialised' if fill is None else f'filled with {fill}'}.
 
@@ -173,7 +180,7 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requir
     """
     array = np.empty_like(input._array, None if dtype is None else numpy_dtype_of(dtype), "K", False)
     array[...] = filling_number(plain_number(fill_value), dtypes.BY_NUMPY[array.dtype], array.size)
-    return made(array, device, requires_grad)
+    return beside(input, made(array, device, requires_grad))
 
 
 def array_of_numbers(data, dtype):

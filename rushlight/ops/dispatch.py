@@ -593,7 +593,17 @@ def saves(node, tensor):
     return any(getattr(node, field, None) is tensor for field in getattr(node, "saved", ()))
 
 
+def refuse_one_of_many(tensor, value):
+    """Under vmap, what all samples share cannot take the value of one."""
+    if getattr(type(value), "one_of_many", False) and type(tensor) in PLAIN:
+        raise RuntimeError("vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more "
+                           "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. Please "
+                           "try to use out-of-place operators instead of inplace arithmetic.")
+
+
 def check_storable(tensor, result):
+    if type(result) not in PLAIN:
+        refuse_one_of_many(tensor, result)
     if not can_cast(result._dtype, tensor._dtype):
         raise RuntimeError(f"result type {scalar_name(result._dtype)} can't be cast to the desired output type {scalar_name(tensor._dtype)}")
     if result._array.shape != tensor._array.shape:

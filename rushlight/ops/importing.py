@@ -8,7 +8,7 @@ from ..core.promotion import filling_number
 from ..core.size import sizes_from
 from ..tensor import Tensor, wrap
 from .convert import _filled, copied
-from .creation import allocate, array_from, from_numpy, made, number_array, numpy_dtype_of, plain_number, range_count
+from .creation import allocate, array_from, beside, from_numpy, made, number_array, numpy_dtype_of, plain_number, range_count
 from .joining import stack
 from .record import apart, composite
 
@@ -18,7 +18,7 @@ from .record import apart, composite
 def new_factory(name, make, text):
     def function(self, *size, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, **named):
         sizes = sizes_from((named["size"],) if "size" in named else size)
-        return made(allocate(sizes, self._dtype.numpy if dtype is None else numpy_dtype_of(dtype), make), device, requires_grad)
+        return beside(self, made(allocate(sizes, self._dtype.numpy if dtype is None else numpy_dtype_of(dtype), make), device, requires_grad))
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{text} of the dtype of this one unless another is given.
 
@@ -44,7 +44,7 @@ def new_full(self, size, fill_value, *, dtype=None, layout=None, device=None, re
     """
     array = allocate(sizes_from((size,)), self._dtype.numpy if dtype is None else numpy_dtype_of(dtype))
     array[...] = filling_number(plain_number(fill_value), dtypes.BY_NUMPY[array.dtype], array.size)
-    return made(array, device, requires_grad)
+    return beside(self, made(array, device, requires_grad))
 
 
 @composite("method")

@@ -12,7 +12,7 @@ from ..core import dtypes, modes
 from ..core.errors import type_name
 from ..core.promotion import checked_number
 from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick, wrap
-from .dispatch import check_overlap, check_written, inplace
+from .dispatch import check_overlap, check_written, inplace, refuse_one_of_many
 from .few import acted
 from .generate import make_classes
 from .record import composite, primitive
@@ -484,6 +484,7 @@ def setitem(self, index, value):
                 raise index_error(self._array, (index,)) from None
             bump(self)
             return
+    refuse_one_of_many(self, value)
     value = assigned(self, value)
     items = index if type(index) is tuple else (index,)
     open_end = True

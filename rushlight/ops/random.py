@@ -10,7 +10,7 @@ from ..core.errors import type_name
 from ..core.promotion import CHECKED_NAMES
 from ..core.size import broadcast_shapes, sizes_from
 from ..tensor import Tensor, bump, wrap
-from .creation import allocate, made, numpy_dtype_of
+from .creation import allocate, beside, made, numpy_dtype_of
 from .dispatch import check_inplace, check_written, scalar_name
 from .record import composite, primitive
 from .written import own
@@ -171,7 +171,7 @@ def like_factory(name, fill, refuse, text):
         check_float(dtype or input._dtype, refuse)
         array = np.empty_like(input._array, None if dtype is None else numpy_dtype_of(dtype), "K", False)
         fill(array, generator)
-        return made(array, device, requires_grad)
+        return beside(input, made(array, device, requires_grad))
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""{text}
 

@@ -45,3 +45,28 @@ def test_randomness():
     assert len(set(vmap(noisy, randomness="different")(torch.zeros(3)).tolist())) == 3
     assert len(set(vmap(noisy, randomness="same")(torch.zeros(3)).tolist())) == 1
     torch.rand(1)  # the rule ended with the call
+
+
+def test_what_all_samples_share_is_not_written():
+    shared, x = torch.zeros(2), torch.tensor([1.0, 2.0])
+
+    def item(sample):
+        shared[0] = sample
+        return sample
+
+    for function in (lambda a: shared.add_(a), lambda a: shared.mul_(a), lambda a: shared.copy_(a), item, lambda a: torch.zeros(1).add_(a)):
+        with pytest.raises(RuntimeError, match=r"vmap: inplace arithmetic\(self, \*extra_args\) is not possible"):
+            torch.vmap(function)(x)
+    assert shared.tolist() == [0.0, 0.0]
+    assert torch.vmap(lambda a: a.add_(1))(x.clone()).tolist() == [2.0, 3.0]
+    assert torch.vmap(lambda a: torch.zeros_like(a).copy_(a).add_(a))(x).tolist() == [2.0, 4.0]
+
+
+def test_what_is_made_like_a_sample_is_one():
+    def filled(a):
+        made = [torch.zeros_like(a), torch.full_like(a, 2.0), a.new_zeros(3), a.new_full((3,), 1.0), torch.ones_like(a)]
+        for one in made:
+            one[0] = a[1]
+        return torch.stack(made)
+
+    assert torch.vmap(filled)(torch.arange(6.0).reshape(2, 3))[:, :, 0].tolist() == [[1.0] * 5, [4.0] * 5]
