@@ -374,7 +374,7 @@ class Attributes(Loader):
         if state is not None and name in state:
             return state[name]
         slot, known = find(type(target), name)[0], self.home.get(id(target))
-        return object_getattr(target if known is None else known.original, name) if type(slot) is types.MemberDescriptorType else None
+        return attribute(target if known is None else known.original, name) if type(slot) is types.MemberDescriptorType else None
 
     def setattr(self, target: Any, name: str, value: Any) -> None:
         if isinstance(target, Tensor):
@@ -470,11 +470,12 @@ class Attributes(Loader):
         return present
 
 
-def object_getattr(value: Any, name: str) -> Any:
+def attribute(target: Any, name: str, default: Any = None) -> Any:
+    """An attribute as it lies there, past what its class says of reading."""
     try:
-        return object.__getattribute__(value, name)
+        return object.__getattribute__(target, name)
     except AttributeError:
-        return None
+        return default
 
 
 def object_setattr(self: Any, name: str, value: Any) -> None:

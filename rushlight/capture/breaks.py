@@ -136,7 +136,7 @@ def call_shape(frame: Frame, ins: Any, count: int) -> tuple[int, tuple[str, ...]
 
 
 def operands_apart(text: str) -> list[str]:
-    """The operands of a call `{0}(..., *{1}, **{2})` as a tuple and a dict."""
+    """The operands of a call `{0}(..., *{1}, **{2})` as a tuple and a dict, texts for `str.format` too."""
     inside = text.removeprefix("{0}(").removesuffix(")")
     args, _, names = inside.partition(", **")
     return [f"({args},)", names or "{{}}"]

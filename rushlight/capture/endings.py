@@ -29,6 +29,7 @@ QUIET = frozenset({type(None), bool, int, float, complex, str, bytes, bytearray,
                    types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType, types.CodeType,
                    types.FrameType, types.TracebackType, np.ndarray, np.dtype, Tensor, Parameter, Size, dtype, io.StringIO, io.BytesIO,
                    re.Pattern, weakref.ref, type(NULL)})
+CLOSE = io.IOBase.__del__  # a file closes itself, if nobody has
 OFTEN = 16  # an object with more references than this does not end when one of them goes
 FAR = 64  # objects that are looked at of those which end with one
 
@@ -68,8 +69,9 @@ def acts_at_its_end(value: Any, kind: type) -> bool:
         return value.state == "suspended" and value.frame.program.handlers[value.frame.pc - 1] is not None
     if kind is types.GeneratorType:
         return value.gi_suspended and has_blocks(value.gi_code)
-    if getattr(kind, "__del__", None) is not None:
-        return not getattr(value, "closed", False)
+    finish = getattr(kind, "__del__", None)
+    if finish is not None:
+        return finish is not CLOSE or not value.closed
     return kind is not FunctionType and not is_ours(kind) and weakref.getweakrefcount(value) > 0
 
 

@@ -102,7 +102,7 @@ def place_of(frame: Any, given: int = 0, names: tuple[str, ...] | None = ()) -> 
 
 
 def moving(name: str) -> Callable:
-    """The call instructions, where what is called is Python code."""
+    """A call instruction whose operands only what is called holds, where that is Python code: they may end while it runs."""
     plain = TABLE[name]
 
     def call(machine: Any, frame: Any, ins: Any) -> Any:
@@ -139,7 +139,6 @@ class Native(Defaults):
     def call_from(self, frame: Any, function: Any, args: tuple, kwargs: dict) -> Any:
         self.caller = frame
         return super().call_from(frame, function, args, kwargs)
-
 
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
         if self.caller is not None and looks_for_its_caller(function):

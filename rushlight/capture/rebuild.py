@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.size import Size
 from ..tensor import Tensor
-from .attributes import BUILTIN_METHOD
+from .attributes import BUILTIN_METHOD, attribute
 from .dict_turns import KINDS as TURNS
 from .dict_turns import DictTurns, taken_apart
 from .growing import Deferred
@@ -38,14 +38,6 @@ def make_error(kind: type, args: tuple, state: dict, cause: Any, context: Any, s
     vars(error).update(state)
     error.__cause__, error.__context__, error.__suppress_context__ = cause, context, suppress
     return error
-
-
-def attribute(target: Any, name: str, default: Any = None) -> Any:
-    """An attribute as it lies there, past what its class says of reading."""
-    try:
-        return object.__getattribute__(target, name)
-    except AttributeError:
-        return default
 
 
 def set_slot(target: Any, name: str, value: Any) -> None:

@@ -238,19 +238,19 @@ class Tensors(TensorInputs):
 
     def call_on_copy(self, function: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
         """A method of a context manager from before: what it reads of its state is guarded, and what it writes is written when the piece runs."""
-        state, kind = {}, type(owner)
-        for name in [name for base in kind.__mro__ for name in vars(base).get("__slots__", ())]:
+        names = [name for base in type(owner).__mro__ for name in vars(base).get("__slots__", ())]
+        copy, before = object.__new__(type(owner)), dict.fromkeys(names, NULL)
+        for name in names:
             try:
-                state[name] = self.resolve(self.object_attribute(owner, name))
+                before[name] = self.resolve(self.object_attribute(owner, name))
             except AttributeError:
-                pass  # not entered yet
-        copy = object.__new__(kind)
-        for name, item in state.items():
-            setattr(copy, name, item)
+                continue  # not entered yet
+            setattr(copy, name, before[name])
         result = function(copy, *args, **kwargs)
-        for name in [name for base in kind.__mro__ for name in vars(base).get("__slots__", ())]:
-            if hasattr(copy, name) and getattr(copy, name) is not state.get(name, NULL):
-                self.write(owner, name, getattr(copy, name), "object")
+        for name in names:
+            item = getattr(copy, name, NULL)
+            if item is not NULL and item is not before[name]:
+                self.write(owner, name, item, "object")
         return owner if result is copy else result
 
     def call_allowed(self, function: Any, args: tuple, kwargs: dict) -> Any:

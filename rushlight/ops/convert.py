@@ -211,36 +211,27 @@ def copy_(input, src, non_blocking=False):
     tensor([1., 2.])
     """
     array, kind = open_to(input), type(src)
-    if array is not None and (kind is Tensor or kind is Parameter) and src._dtype is input._dtype and not (src._requires_grad and grad_enabled()):
+    if array is None or kind is not Tensor and kind is not Parameter or src._requires_grad and grad_enabled():
+        if not isinstance(src, Tensor):
+            raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
+        refuse_one_of_many(input, src)
+        array = input._array if unrecorded(input, src) else None
+    if array is not None and src._dtype is input._dtype:
         if input._meta is not None or src._meta is not None:
             check_overlap(array, src._array)
         try:
             copyto(array, src._array)
         except ValueError:
-            pass  # said below
+            pass  # `inplace` says it in PyTorch's words
         else:
             bump(input)
             return input
-    if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
-    refuse_one_of_many(input, src)
-    if unrecorded(input, src) and input._dtype is src._dtype:
-        if input._meta is not None or src._meta is not None:
-            check_overlap(input._array, src._array)
-        try:
-            copyto(input._array, src._array)
-        except ValueError:
-            return inplace(copied, input, (src,), {})  # raises with PyTorch's words
-        bump(input)
-        return input
     return inplace(copied, input, (src,), {})
 
 
-def unrecorded(input, src=None):
-    """Whether a write into `input` is plain NumPy: no history, no tracer, no subclass. Raises where it is forbidden."""
-    if type(input) not in PLAIN or flags["special"] or grad_enabled() and (input._requires_grad or src is not None and src._requires_grad):
-        return False
-    if src is not None and type(src) not in PLAIN:
+def unrecorded(input, src):
+    """Whether nothing is recorded of a copy, also where `open_to` looks no closer: tensors with a history under `no_grad`. Raises where it is forbidden."""
+    if type(input) not in PLAIN or type(src) not in PLAIN or flags["special"] or grad_enabled() and (input._requires_grad or src._requires_grad):
         return False
     check_written(input)
     return True
@@ -272,7 +263,7 @@ def fill_(input, value):
             try:
                 array.fill(number)
             except ValueError:
-                pass  # said below
+                pass  # `inplace` says it in PyTorch's words
             else:
                 bump(input)
                 return input
@@ -301,7 +292,7 @@ def zero_(input):
         try:
             array.fill(0)
         except ValueError:
-            pass  # said below
+            pass  # `inplace` says it in PyTorch's words
         else:
             bump(input)
             return input

@@ -74,7 +74,8 @@ def layer_norm_kernel(input, weight, bias, count, eps):
 layer_norms = when_busy("_layer_norm", layer_norm_kernel, 3)
 
 
-def layer_norm_both(g, input, weight, count, eps):
+def layer_norm_adjoint(g, input, weight, count, eps):
+    """The gradients of input and weight, by NumPy."""
     shape = input.shape[input.ndim - count:]
     if not input.size:
         return np.zeros(input.shape, input.dtype), np.zeros(shape, input.dtype)
@@ -101,7 +102,7 @@ def rows_adjoint(result, normal, factor):
     return result
 
 
-raw_layer_norm_gradients = when_busy("layer_norm_gradients", layer_norm_both, 3, work=3)
+raw_layer_norm_gradients = when_busy("layer_norm_gradients", layer_norm_adjoint, 3, work=3)
 
 
 @composite("", raw=raw_layer_norm_gradients)
@@ -268,7 +269,8 @@ def batch_norm_kernel(input, weight, bias, average, variance, eps):
 batch_norms = when_busy("_batch_norm", batch_norm_kernel, 5, work=2)
 
 
-def batch_norm_all(g, input, weight, average, variance, eps):
+def batch_norm_adjoint(g, input, weight, average, variance, eps):
+    """The gradients of input, weight and bias, by NumPy."""
     g, parts = grouped(g), grouped(input)
     count = parts.shape[0] * parts.shape[2]
     factor = 1 / np.sqrt(variance + eps)
@@ -283,7 +285,7 @@ def batch_norm_all(g, input, weight, average, variance, eps):
     return centered.reshape(input.shape), along, total
 
 
-raw_batch_norm_gradients = when_busy("batch_norm_gradients", batch_norm_all, 5, work=4, large="batch_norm_gradients")
+raw_batch_norm_gradients = when_busy("batch_norm_gradients", batch_norm_adjoint, 5, work=4, large="batch_norm_gradients")
 
 
 @composite("", raw=raw_batch_norm_gradients)
@@ -377,20 +379,16 @@ def check_batch_norm(input, **vectors):
 
 def update_running(running, value, momentum, scale=1.0):
     """running = (1 - momentum) * running + momentum * scale * value, in place and unseen by autograd."""
-    if type(running) is Tensor and type(value) is Tensor and running._dtype.fast_float:
-        array, new = running._array, value._array
+    if type(running) is not Tensor or type(value) is not Tensor:
+        running.copy_(running * (1 - momentum) + value * (momentum * scale))
+        return
+    array, new = running._array, value._array
+    if running._dtype.fast_float:
         np.multiply(array, constant(array.dtype, 1 - momentum), array)
         np.add(array, new * constant(array.dtype, momentum * scale), array)
-        bump(running)
-        return
-    if scale != 1:
-        value = value * scale
-    if type(running) is Tensor and type(value) is Tensor:
-        array, new = running._array, value._array
-        array[...] = array.astype(np.float32) * (1 - momentum) + new.astype(np.float32) * momentum
-        bump(running)
     else:
-        running.copy_(running * (1 - momentum) + value * momentum)
+        array[...] = array.astype(np.float32) * (1 - momentum) + new.astype(np.float32) * (momentum * scale)
+    bump(running)
 
 
 def trained_norm(input, running_mean, running_var, weight, bias, momentum, eps):
@@ -491,7 +489,8 @@ def group_norm_kernel(input, weight, bias, groups, eps):
 group_norms = when_busy("_group_norm", group_norm_kernel, 3, work=2)
 
 
-def group_norm_all(g, input, weight, groups, eps):
+def group_norm_adjoint(g, input, weight, groups, eps):
+    """The gradients of input, weight and bias, by NumPy."""
     total = channel_sums(grouped(g))
     if not input.size:
         return np.zeros(input.shape, input.dtype), np.zeros(input.shape[1], input.dtype), total
@@ -502,7 +501,7 @@ def group_norm_all(g, input, weight, groups, eps):
     return rows_adjoint(scaled.reshape(rows).copy() if weight is None else scaled.reshape(rows), normal, factor).reshape(input.shape), for_weight, total
 
 
-raw_group_norm_gradients = when_busy("group_norm_gradients", group_norm_all, 3, work=4)
+raw_group_norm_gradients = when_busy("group_norm_gradients", group_norm_adjoint, 3, work=4)
 
 
 @composite("", raw=raw_group_norm_gradients)

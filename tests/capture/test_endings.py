@@ -1,5 +1,6 @@
 """Objects whose end does something (`__del__`, generators in a `try`, weak references, files) end where the program lets go of them."""
 import gc
+import io
 import weakref
 
 import pytest
@@ -163,13 +164,26 @@ def test_which_objects_end_quietly():
         yield 1
         yield 2
 
+    class Closed(Ends):
+        closed = True
+
+    class Ending(io.StringIO):
+        def __del__(self):
+            pass
+
+    unused = io.BytesIO()
+    unused.close()
+    shut = open(__file__)
+    shut.close()
     started, plain = turns(), simple()
     next(started), next(plain)
     shown, looked_at = Plain(), Plain()
     shown.part = {"deep": [Ends()]}
     reference = weakref.ref(looked_at)
-    assert all(map(ends_quietly, (1, "a", torch.ones(2), [1, (2,)], Plain(), turns(), plain, torch.nn.Linear(2, 2), lambda: 3)))
-    assert not any(map(ends_quietly, (started, Ends(), [Ends()], shown, looked_at, (started,), shown.part.values())))
+    assert all(map(ends_quietly, (1, "a", torch.ones(2), [1, (2,)], Plain(), turns(), plain, torch.nn.Linear(2, 2), lambda: 3, unused, shut)))
+    with open(__file__) as file:
+        assert not ends_quietly(file)
+    assert not any(map(ends_quietly, (started, Ends(), [Ends()], Closed(), Ending(), shown, looked_at, (started,), shown.part.values())))
     assert reference() is looked_at
 
 

@@ -220,6 +220,19 @@ def walk(code):
             yield from walk(const)
 
 
+def test_arguments_of_more_than_a_byte():
+    """Constants, variables and jumps so far apart that instructions have extended arguments."""
+    lines = [f"  if turn == {400 + at}: v{at} = {1000 + at}; continue" for at in range(300)]
+    scope = {"__name__": __name__}
+    exec("\n".join(["def long(start, end):", " for turn in range(start, end):", *lines, "  break", " return turn, v299"]), scope)
+    function = scope["long"]
+    assert any(ins.opname == "EXTENDED_ARG" for ins in dis.get_instructions(function.__code__))
+    for args in ((400, 800), (690, 800)):
+        frame = Frame(decode(function.__code__), function.__globals__, function)
+        frame.fast[:2] = args
+        assert Native().run(frame) == function(*args) == (700, 1299)
+
+
 @pytest.mark.parametrize("function, args", CALLS, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_frame_can_be_left_and_taken_up_at_every_instruction(function, args):
     """Copying the frame's data into a new frame at any point changes nothing."""
