@@ -101,11 +101,13 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> T
     if caught:
         # `r` is the exception here: it is delivered at the instruction that raised it, whose operands are gone.
         stack = base[:handler[1]] if handler is not None else []
-        failure = [f"r = with_lines(caught_error, {rebuild.text.const((inner.where,))})", f"return {resume(stack, inner.pc, error=True)}"]
+        failure = [f"r = with_lines(caught_error, {rebuild.text.const((inner.where,))})", f"moved = [{resume(stack, inner.pc, error=True)}]"]
     users = [frame for frame in frames if not is_ours(frame.where[0])] if ins.op in CALLS and text.startswith("{0}(") else []
     shape = call_shape(inner, ins, len(operands) - 1)
     places = [write_place(rebuild, frame, kept, shape if frame is users[0] else (0, ())) for frame in users]
     needed = set(variables.values())
+    if caught:  # the exception's traceback holds the frame of the piece
+        failure += [" = ".join(["r", *sorted(needed), "None"]), "return moved.pop()"]
     # What is an operand only goes from a list to what is called, as from Python's own stack.
     if places:  # what is called may look for its caller
         order = [f"{{{at}}}" for at in range(1, len(names))] if shape[1] is not None else operands_apart(text)
@@ -118,7 +120,8 @@ def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> T
         call = text.format(*["moved.pop()" if at in moving else name for at, name in enumerate(names)])
     run = f"return {ways.pop()[0].replace('{result}', call)}" if pushed else f"r = {call}"
     if not caught:
-        failure = [f"raise_at(caught_error, {rebuild.text.const(tuple(frame.where for frame in frames))})"]
+        failure = [*[" = ".join([*sorted(needed), "None"])] * bool(needed),  # its traceback may hold this frame, not those of the program
+                   f"raise_at(caught_error, {rebuild.text.const(tuple(frame.where for frame in frames))})"]
     lines = ["try:", f" {run}", "except BaseException as caught_error:", *(f" {line}" for line in failure)]
     if handled is not None:  # what asks for the exception being handled finds it
         name = rebuild.name(handled)

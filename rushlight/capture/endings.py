@@ -72,7 +72,12 @@ def acts_at_its_end(value: Any, kind: type) -> bool:
     finish = getattr(kind, "__del__", None)
     if finish is not None:
         return finish is not CLOSE or not value.closed
-    return kind is not FunctionType and not is_ours(kind) and weakref.getweakrefcount(value) > 0
+    return kind is not FunctionType and not is_ours(kind) and not is_standard(kind) and weakref.getweakrefcount(value) > 0
+
+
+def is_standard(kind: type) -> bool:
+    """Whether a type is of the standard library, whose weak containers and dispatchers look at parts of theirs by weak references."""
+    return kind.__module__.partition(".")[0] in sys.stdlib_module_names
 
 
 def is_ours(kind: type) -> bool:
@@ -154,7 +159,7 @@ class Endings(Defaults):
 
     def leaves(self, frame: Frame, result: Any) -> None:
         """Called when a function that was called here returns."""
-        for item in frame.fast:
+        for item in frame.fast[:len(frame.fast) - len(frame.program.code.co_freevars)]:  # the function has its cells
             if item is not NULL and item is not result:
                 self.lets_go(item)
 

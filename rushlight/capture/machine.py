@@ -117,13 +117,16 @@ class Frame:
         return self.stack.pop()
 
 
-def set_context(error: BaseException, handled: BaseException) -> None:
-    """Let an exception raised while another was handled say so; what native code raised before it came in between."""
+def set_context(error: BaseException, handled: BaseException, outside: BaseException | None = None) -> None:
+    """Let an exception raised while another was handled say so; what native code raised before it came in between.
+
+    `outside` is being handled where the frame was called from: the frame's own handled one comes before it.
+    """
     seen: set[int] = set()
     last: BaseException | None = error
     while last is not None and last is not handled and id(last) not in seen:
         seen.add(id(last))
-        if last.__context__ is None:
+        if last.__context__ is None or last.__context__ is outside:
             above: BaseException | None = handled
             while above is not None and above is not error:
                 above = above.__context__
@@ -251,7 +254,7 @@ class Machine:
         if not added and adds_line(frame.program.instructions[frame.pc], error, self.handled):
             self.add_line(frame, error)
         if self.handled is not None:
-            set_context(error, self.handled)
+            set_context(error, self.handled, sys.exc_info()[1])
         handler = frame.program.handlers[frame.pc] if frame.pc < len(frame.program.handlers) else None
         if handler is None:
             return False

@@ -84,18 +84,20 @@ class Tracer(Guesses):
         for state in self.point.frames:
             frame = Frame(state.program, state.scope, state.function)
             frame.pc = state.pc
-            frame.fast = [self.slot(item, roots) for item in state.fast]
+            own = len(state.fast) - len(state.program.code.co_freevars)
+            frame.fast = [self.slot(item, roots, at < own) for at, item in enumerate(state.fast)]
             frame.stack = [self.slot(item, roots) for item in state.stack]
             if state.pc == 0 and state.function is not None and state.function.__closure__:
                 self.adopt_cells(state.function)
             frames.append(frame)
         return frames
 
-    def slot(self, item: Any, roots: list) -> Any:
+    def slot(self, item: Any, roots: list, own: bool = True) -> Any:
         if type(item) is not int:
             return NULL
         source = self.sources.root(item, self.point.names[item])
-        return self.watch(Pending(source, roots[item]))
+        made = Pending(source, roots[item])
+        return self.watch(made) if own else made
 
     def run_point(self, roots: list) -> Any:
         """Run the frames from the innermost outwards; the value that the outermost returns."""

@@ -23,6 +23,7 @@ from .kinds import ITERATORS, NATIVE_TYPES, find, has_python
 from .loading import is_library
 from .machine import NULL, Break, Generator
 from .shapes import DOMAINS, FEW, MATH
+from .symbols import Symbol
 from .traced import TracedArray
 
 MISSING = object()
@@ -194,6 +195,11 @@ def to_bool(self: Any, args: tuple, kwargs: dict) -> Any:
     return self.truth(self.value(args[0])) if args else False
 
 
+def plain(value: Any) -> Any:
+    """A number or text as it is now, where it may vary."""
+    return value.concrete() if type(value) is Symbol else value
+
+
 def number(kind: type, name: str) -> Any:
     @runs_natively
     def convert(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -204,13 +210,16 @@ def number(kind: type, name: str) -> Any:
             value = value.tensor
         if isinstance(value, (Tensor, TracedArray)):
             return self.tensor_number(value, kind)
+        more, named = [plain(self.value(item)) for item in args[1:]], {key: plain(self.value(item)) for key, item in kwargs.items()}
         if self.is_symbol(value):
-            return self.convert_symbol(kind, value)
+            if not more and not named:
+                return self.convert_symbol(kind, value)
+            value = value.concrete()  # a text, to another base
         for one in (name, "__index__"):
             method = self.method_of(value, one)
             if method is not None:
                 return self.call(method, (value,), {})
-        return kind(value, *map(self.value, args[1:]), **kwargs)
+        return kind(value, *more, **named)
     return convert
 
 

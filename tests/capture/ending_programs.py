@@ -546,6 +546,25 @@ def f(x, out):
     LOG.append('e2')
     return x
 """,
+    "exception_from_a_native_call": """
+@torch.compiler.disable
+def fails(k):
+    raise KeyError(k)
+def f(x, out):
+    d = [make('a')]
+    try:
+        fails(1)
+    except KeyError:
+        LOG.append('caught')
+    try:
+        gb()
+        fails(2)
+    except KeyError:
+        pass
+    d = None
+    LOG.append('after')
+    return x
+""",
 }
 CALLS = {
     "arg_temp": 'f(x, [], make("tmp"))',

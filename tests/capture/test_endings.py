@@ -211,3 +211,34 @@ def test_context_managers_of_the_library_from_before():
                     log.append((torch.is_grad_enabled(), manager.previous))
             logs.append(log[:])
     assert logs[0] == logs[1]
+
+
+def test_a_generator_that_ends_while_an_exception_is_handled():
+    """What its own blocks raise is not put behind an exception that has nothing to do with it."""
+    def waits(log):
+        try:
+            yield 1
+        except ValueError as error:
+            log.append(str(error))
+            yield 2
+        finally:
+            log.append("done")
+
+    def f(x, log):
+        made = waits(log)
+        log.append(next(made))
+        log.append(made.throw(ValueError("thrown")))
+        torch._dynamo.graph_break()
+        return x + 1, made
+
+    logs = []
+    for function in (f, torch.compile(f, backend="eager")):
+        log = []
+        made = function(torch.ones(2), log)[1]
+        try:
+            raise KeyError("other")
+        except KeyError as error:
+            made = None
+            log.append(error.__context__)
+        logs.append(log)
+    assert logs[0] == logs[1] == [1, "thrown", 2, "done", None]

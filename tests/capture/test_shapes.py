@@ -330,3 +330,15 @@ def test_native_code_writes_into_a_list_with_numbers_that_vary():
     made = torch.compile(smallest, backend="eager")
     for number in (1, 2, 7, 0):
         assert made(torch.ones(1), number)[1:] == smallest(torch.ones(1), number)[1:]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_texts_of_numbers_to_another_base(dynamic):
+    """A text with a number that varies is the number itself only to the base ten."""
+    def f(x, n):
+        return x + int("{:b}".format(n), 2), int(f"{n:x}", base=16), int(str(n), n + 3), int("1" + str(n), 12), int(str(n))
+
+    compiled = torch.compile(f, backend="eager", dynamic=dynamic)
+    for n in (5, 6, 9, 4):
+        want, got = f(torch.ones(1), n), compiled(torch.ones(1), n)
+        assert (want[0].item(), *want[1:]) == (got[0].item(), *got[1:])

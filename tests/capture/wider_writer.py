@@ -405,9 +405,9 @@ class Wider(Wide):
         """A generator that waits in its `try` while the graph breaks."""
         name, t = self.fresh("g"), self.tensor
         self.line(depth, f"{name} = {self.one(lambda: f'averager({t()})', lambda: f'guarded({t()}, out)', lambda: f'delegates({t()}, 2)', lambda: f'zip(averager({t()}), [1, 2])', lambda: f'enumerate(guarded({t()}, out))')}")
+        plain = "zip" not in self.lines[-1] and "enumerate" not in self.lines[-1]  # captured, those two are generators
         self.line(depth, f"out.append(next({name}))")
         for _ in range(self.random.randint(1, 4)):
-            plain = "zip" not in self.lines[-2] and "enumerate" not in self.lines[-2]
             self.line(depth, self.one("gb()", f"out.append(next({name}, 'end'))", f"{name} = None", f"{name} = iter([1, 2])", f"LOG.append('on')", f"box.extra = {name}",
                                       *([f"out.append({name}.send({self.number()}))", f"{name}.close()", f"out.append({name}.throw(ValueError('in')))", f"out.append({name}.send({t()}))"] if plain else [f"out.append([*{name}])"])))
 
@@ -473,7 +473,7 @@ class Wider(Wide):
     def try_all(self, depth: int) -> None:
         """`try`, `except`, `else` and `finally` with what can happen in each."""
         self.line(depth, "try:")
-        self.line(depth + 1, self.one(f"out.append({self.tensor()})", "raise KeyError('k') from ValueError('v')", "d = made(5); gb()", "raise ExceptionGroup('g', [ValueError(1), KeyError(2)])", "gb(); items[50]", "assert n > 1, made", "d = guarded(x, out); next(d); gb()", f"raise {self.one('StopIteration(3)', 'OSError(2, str(n))', 'UnicodeError', 'NotImplementedError()')}"))
+        self.line(depth + 1, self.one(f"out.append({self.tensor()})", "raise KeyError('k') from ValueError('v')", "d = made(5); gb()", "raise ExceptionGroup('g', [ValueError(1), KeyError(2)])", "gb(); items[50]", "d = guarded(x, out); next(d); gb()", f"raise {self.one('StopIteration(3)', 'OSError(2, str(n))', 'UnicodeError', 'NotImplementedError()')}"))
         self.line(depth, self.one("except* ValueError as e:", "except (KeyError, IndexError) as e:", "except Exception as e:", "except AssertionError as e:"))
         self.line(depth + 1, self.one("out.append(repr(e))", "out.append(type(e.__cause__).__name__)", "gb(); out.append(str(e))", "e.add_note('more'); out.append(e.__notes__)", "out.append(e.args)", "pass"))
         if self.chance(0.4):
