@@ -224,7 +224,7 @@ class Calls(Operations):
             self.object_setattr(*map(self.value, args))
             return None
         module = function.__module__ or ""
-        if module == "rushlight.core.pytree":
+        if module == "rushlight.core.pytree" or function.__code__.co_varnames[:1] == (".0",):  # a comprehension, which trusts what it iterates over
             return self.follow(function, args, kwargs)
         if module.startswith(OPS) and hasattr(function, "__wrapped__"):  # a function around an op, with the op's name of its module
             module = function.__globals__.get("__name__", module) if function.__code__.co_filename[:1] != "<" else module

@@ -7,10 +7,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ..core.tracing import followed, followed_as
 from ..kernels import shortcuts
 from ..nn.module import Module
 
 OWN = frozenset({"_orig_mod", "forward", "_parameters", "_buffers", "_modules", "_epoch", "_detour", "__class__", "_compiled_call_impl"})
+
+
+@followed
+def call_inside(model: "OptimizedModule", *args: Any, **kwargs: Any) -> Any:
+    """What the call is in a function that is captured: that of the original, which becomes part of its graph."""
+    if model._detour:
+        return model._call_in_full(args, kwargs)
+    return model._orig_mod(*args, **kwargs)
 
 
 class OptimizedModule(Module):
@@ -26,6 +35,7 @@ class OptimizedModule(Module):
         self.__dict__.pop("training", None)
         self._hooks_changed()
 
+    @followed_as(call_inside)
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._optimized_call(args, kwargs)  # one attribute: beside `__getattr__` each takes 60 ns
 
@@ -39,6 +49,7 @@ class OptimizedModule(Module):
         if made is not None:
             made.hot.tell = functools.partial(enter, weakref.ref(self)) if ordinary else None
 
+    @followed
     def _call_in_full(self, args: tuple, kwargs: dict) -> Any:
         return super().__call__(*args, **kwargs)
 
@@ -46,6 +57,7 @@ class OptimizedModule(Module):
     def _rushlight_compiled(self) -> Any:
         return self.__dict__["_compiled"]._rushlight_compiled
 
+    @followed
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["_compiled"](*args, **kwargs)
 

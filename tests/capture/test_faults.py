@@ -16,6 +16,7 @@ import pytest
 import rushlight as torch
 from rushlight.capture import faults, operations
 from rushlight.compile.config import counters
+from rushlight.ops.contraction import scalar_names
 
 HERE = sys.modules[__name__]
 
@@ -152,3 +153,9 @@ def test_a_missing_attribute_has_its_name():
             return x + 1, first, error.name
 
     assert torch.compile(f, backend="eager", fullgraph=True)(torch.ones(1), object())[1:] == ("absent", "missing")
+
+
+def test_a_comprehension_of_the_librarys_own_is_followed():
+    """Called as a function it would take what it is given for an iterator; with another thing CPython 3.11 ends the process."""
+    with pytest.raises(KeyError):
+        torch.compile(scalar_names, backend="eager")(torch.ones(2), torch.ones(3))

@@ -368,3 +368,31 @@ def test_what_one_module_raises_keeps_no_other_from_being_compiled():
     assert made._rushlight_compiled.graphs and not made._rushlight_compiled.start.skipped
     torch.testing.assert_close(failing(x), failing._orig_mod(x))
     assert failing._rushlight_compiled.graphs
+
+
+def test_a_compiled_module_inside_a_compiled_function_is_part_of_its_graph():
+    nn, calls = torch.nn, []
+    inner = nn.Linear(3, 3)
+    made = torch.compile(inner, backend="eager")
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = made, nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.second(self.first(x).relu())
+
+    x, outer = torch.randn(4, 3), Outer()
+    whole = torch.compile(outer, backend="eager", fullgraph=True)
+    torch.testing.assert_close(whole(x), outer.second(inner(x).relu()))
+    assert torch._dynamo.explain(outer)(x).graph_break_count == 0
+    for module, name in ((inner, "inner"), (made, "outer")):  # hooks that came later run as in eager mode, in the inner and in the outer module
+        handle = module.register_forward_hook(lambda module, args, out, name=name: calls.append(name) or out * 2)
+        torch.testing.assert_close(whole(x), outer.second((inner(x) if name == "inner" else inner(x) * 2).relu()))
+        handle.remove()
+    assert calls == ["inner", "inner", "outer"]
+    with torch.no_grad():
+        inner.weight.zero_()
+    inner.bias = nn.Parameter(torch.ones(3))
+    torch.testing.assert_close(whole(x), outer.second(torch.ones(4, 3)))
