@@ -20,7 +20,7 @@ with Waits():
     from .core.modes import enable_grad, get_default_dtype, inference_mode, no_grad, set_default_dtype, set_grad_enabled
     from .core.promotion import can_cast, promote_types
     from .core.size import Size
-    from .ops import dispatch, few, generate, graph_node, halves, record
+    from .ops import dispatch, generate, graph_node, halves, record, repeated
     from .tensor import Tensor
 
 __version__ = "0.1.0"
@@ -129,7 +129,7 @@ for _name in "max_pool_backward embedding_backward index_backward cross_entropy_
     else:
         record.WRAPPED[_name] = until_large(_name)
 generate.NAMES.update(LARGE=1 << 17, on_all_cores=on_all_cores, fused_on_all_cores=fused_on_all_cores)
-dispatch.HALF_PRODUCTS.update(dict.fromkeys(halves.ROWS, few.rows_of_halves), _cast=half_cast, _mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
+dispatch.HALF_PRODUCTS.update(dict.fromkeys(halves.ROWS, repeated.rows_of_halves), _cast=half_cast, _mm=half_product, bmm=half_product, _bmm_batch=half_product, _linear_rows=half_linear, _linear_batch=half_linear)
 # Public names by the module of ours that has them, loaded on first use.
 MODULES = {name: name for name in (
     "_dynamo", "_higher_order_ops", "accelerator", "amp", "backends", "compiler", "cuda", "data", "diagnostics", "distributed",
@@ -173,8 +173,8 @@ def imported(module):
 
 
 # This file's own business.
-OWN = set("""HALF_WORK MODULES NAMES OWN Waits _name absent busy compiled compiled_chain dispatch dtypes few fused_on_all_cores generate graph_node half_cast half_gradients
-    half_linear half_points half_product half_rule halves imported importlib modes on_all_cores os parallel recast_half record until_large""".split())
+OWN = set("""HALF_WORK MODULES NAMES OWN Waits _name absent busy compiled compiled_chain dispatch dtypes fused_on_all_cores generate graph_node half_cast half_gradients
+    half_linear half_points half_product half_rule halves imported importlib modes on_all_cores os parallel recast_half record repeated until_large""".split())
 
 
 def __dir__():

@@ -22,7 +22,7 @@ from ..core.modes import slow
 from ..core.parallel import Threads
 from ..graph.memory import Memory, span
 from ..kernels import dicts, pool
-from ..kernels.rows import ADDRESS, CELL, ITEMS, OTHER, PLAIN, SAME, SIZE, TYPE, Rows, slots
+from ..kernels.rows import ADDRESS, CELL, ITEMS, OTHER, SAME, SIZE, TENSORS, TYPE, Rows, slots
 from ..kernels.structs import DATA, word
 from ..nn.hooks import GLOBAL
 from ..nn.module_hooks import CALL_TABLES
@@ -334,7 +334,7 @@ class Facts:
         places = []
         for source, moves in zip(sources, moving):
             value = self.find(source) if moves else self.fixed(source)
-            if type(value) not in PLAIN or type(value._array) is not np.ndarray or min(value._array.strides, default=0) < 0:
+            if type(value) not in TENSORS or type(value._array) is not np.ndarray or min(value._array.strides, default=0) < 0:
                 raise Left
             register, at = (self.register(source), 0) if moves else (0, id(value))
             self.rows.same(register, at + TYPE, id(type(value)))
@@ -383,7 +383,7 @@ class Facts:
         """A tensor has the layout that it has now."""
         if source not in self.pinned:
             value = self.find(source) if self.moving(source) else self.fixed(source)
-            if type(value) not in PLAIN:
+            if type(value) not in TENSORS:
                 raise Left
             register, at = (self.register(source), 0) if self.moving(source) else (0, id(value))
             self.rows.same(register, at + TYPE, id(type(value)))

@@ -27,7 +27,7 @@ from ..kernels import launch, pool
 from ..kernels.differentiate import CompiledBackward
 from ..kernels.launch import Direct
 from ..kernels.making import Item, Making
-from ..kernels.rows import ADDRESS, LOAD, NUMBER, OBJECT, PLAIN, TYPE, VALUE, places
+from ..kernels.rows import ADDRESS, LOAD, NUMBER, OBJECT, TENSORS, TYPE, VALUE, places
 from ..kernels.runtime import Misfit
 from ..kernels.step import Spent
 from ..kernels.structs import DATA
@@ -82,7 +82,7 @@ class Hot:
         """Count a hit the ordinary way; when it is one of many, write the function for it."""
         hits, quickest = self.hits.get(entry, (0, seconds))
         hits, quickest = self.hits[entry] = hits + 1, min(quickest, seconds)
-        shapes = tuple([root._array.shape for root in roots if type(root) in PLAIN])
+        shapes = tuple([root._array.shape for root in roots if type(root) in TENSORS])
         again = shapes in self.recent  # what is written holds for these sizes only: not worth it where each call brings others
         self.recent = [shapes, *self.recent[:KEPT - 1]]
         if hits >= self.needed and again:
@@ -482,7 +482,7 @@ class Writer:
             return facts.register(source), value
         if isinstance(source, Source) and facts.moving(source):
             tensor = facts.find(source)
-            if fixed or type(tensor) not in PLAIN:
+            if fixed or type(tensor) not in TENSORS:
                 raise Left
             register = facts.register(source)
             facts.rows.same(register, TYPE, id(type(tensor)))

@@ -184,7 +184,7 @@ class Machine:
             self.library.DisposeTargetData(data)
 
     def emit(self, module: Module, assembly: bool = False) -> bytes:
-        """The object file of a module, or its assembly text.
+        """The object file of a module, or its assembly text. By one thread at a time: an option is set meanwhile.
 
         LLVM's loop strength reduction is left out: it takes a third of the time, and the loops of kernels are no faster for it,
         for their addresses are a pointer and the loop's counter from the start.

@@ -193,7 +193,7 @@ def emit_convolution(module: Module, name: str, array: External, sources: list[S
     few = 2 * g.outputs <= lanes
     direct = Direct(module, name, scalars.MEMORY[array.dtype], scalars.SIZE[array.dtype], g, lanes, registers)
     # What follows needs whole channels, so there must be tasks enough without bands of tiles.
-    found = follow(None) if follow is not None and (few or direct.bands == 1 or direct.tasks >= TASKS // 2) else None
+    found = follow.function(None, 0) if follow is not None and (few or direct.bands == 1 or direct.tasks >= TASKS // 2) else None
     after, more = None, []
     own = 3 + needs_copy(input, p) + (not few)
     if found is not None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from . import fuse, schedule
 from .arrays import Array, External
+from .finish import Finish
 from .loops import Affine, Call, Expr, Fetch, Kernel, Load, walk
 
 PRODUCTS = ("matmul", "matmul_bfloat16", "convolution")
@@ -34,10 +35,14 @@ class After(NamedTuple):
     blocks: int
 
 
-# (columns of a block, or None for whole rows; `pitch`: elements from one row of the product to the next where it lies apart)
-# -> function, its buffers, items to a row, and the buffer of the product; None where that kernel cannot follow.
-# With `fits`, which says how tiles are finished by a kernel with numbered buffers (finish.py): that, the buffers, and the product's.
-Follow = Callable[..., Any]
+class Follow(NamedTuple):
+    """How the emitter of a product asks for the kernel that may run inside it; either gives None where that kernel cannot."""
+
+    # (columns of a block, or None for whole rows; elements from one row of the product to the next where it lies apart, or 0)
+    # -> function, its buffers, items to a row, and the buffer of the product
+    function: Callable[[int | None, int], tuple[str, list, int, str] | None]
+    # (what says of a kernel with numbered buffers, and the product's one, how it finishes tiles) -> that, its buffers, and the buffer of the product
+    finish: Callable[[Callable[[Kernel, str], Finish | None]], tuple[Finish, list, str] | None]
 
 
 def following(planner: fuse.Planner, turns: list[int], fixed: set[int]) -> dict[int, Follower]:

@@ -294,6 +294,12 @@ def compiled(text: str, quick: bool = False) -> bytes:
         return made.quick.emit(made.parsed(text)) if quick else made.machine.emit(optimise(text))
 
 
+def emitted(module: binding.Module) -> bytes:
+    """The object of a module made elsewhere, while no other thread makes one."""
+    with _lock:
+        return engine().machine.emit(module)
+
+
 def working() -> Engine:
     """The engine, where it is what `host` says, which may come from the cache."""
     try:

@@ -491,7 +491,7 @@ def finished(follow: Follow | None, array: External, shape: Shape, out: str) -> 
     sizes = (shape.batch, shape.m, shape.n, shape.k)
     if follow is None or any(map(is_open, sizes)) or shape.batch != 1 or shape.k > DEEPEST or shape.depth != shape.k:
         return None, [], out
-    found = follow(None, fits=lambda kernel, product: finishing(kernel, product, array.dtype, shape.m, shape.n))
+    found = follow.finish(lambda kernel, product: finishing(kernel, product, array.dtype, shape.m, shape.n))
     return found if found is not None else (None, [], out)
 
 
@@ -503,9 +503,9 @@ def followed(follow: Follow | None, shape: Shape, out: str, gap: int = 0) -> tup
     if follow is None:
         return shape, None, [], out
     whole = shape.column_block >= shape.column_tiles
-    found = follow(None if whole else shape.column_block * shape.width, (shape.column_block * shape.width + gap) if gap else 0)
+    found = follow.function(None if whole else shape.column_block * shape.width, (shape.column_block * shape.width + gap) if gap else 0)
     if found is None and not whole and shape.n <= WHOLE_ROWS:
-        shape, found = shape._replace(column_block=shape.column_tiles), follow(None, (shape.column_tiles * shape.width + gap) if gap else 0)
+        shape, found = shape._replace(column_block=shape.column_tiles), follow.function(None, (shape.column_tiles * shape.width + gap) if gap else 0)
     if found is None:
         return shape, None, [], out
     function, buffers, blocks, out = found

@@ -6,7 +6,7 @@
 import functools
 import itertools
 import math
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from . import (  # noqa: F401 (some only enter EMIT)
 )
 from .arrays import Array, External, Point, Reduce, Reshape, Source, contiguous, strided
 from .emit import cost, emit
+from .finish import Finish
 from .ir import Module
 from .loops import Affine, Call, Expr, Fetch, Fold, Kernel, Load, Stage, Store, walk
 from .sizes import Size, Sizes, grain, is_open, possibly, room, same, typical
@@ -229,26 +230,33 @@ def arrange(outputs: list[Array], updates: dict[int, str] | None = None, streame
             return None
         merged = functools.cache(lambda pitch: epilogue.merged(planner, follower, array, buffers, pitch))
 
-        def given(columns: int | None, pitch: int = 0, fits: Any = None) -> tuple | None:
+        def runs_inside(kernel: Kernel) -> None:
+            inside[follower.number], when[follower.number] = kernel, when[product]
+
+        def finish(fits: Callable[[Kernel, str], Finish | None]) -> tuple[Finish, list, str] | None:
+            found = merged(0)
+            if found is None:
+                return None
+            kernel, target = found
+            alike, places = canonical(kernel)
+            made = fits(alike, alike.buffers[places.index(target)][0]) if target in places else None
+            if made is None:
+                return None
+            runs_inside(kernel)
+            return made, places, target
+
+        def function(columns: int | None, pitch: int) -> tuple[str, list, int, str] | None:
             found = merged(pitch)
-            if found is not None and fits is not None:  # it becomes part of the product's own code
-                alike, places = canonical(found[0])
-                names = {place: name for place, (name, _) in zip(places, alike.buffers)}
-                finish = fits(alike, names[found[1]]) if found[1] in names else None
-                if finish is None:
-                    return None
-                inside[follower.number], when[follower.number] = found[0], when[product]
-                return finish, places, found[1]
             if found is None or columns is not None and any(stage.loops for stage in found[0].stages):
                 return None
             kernel, target = found
             written, places = write(kernel._replace(block=columns or 0))
             if columns is not None and written.block != columns or module.functions[written.kernel.name].sizes.used:
                 return None  # the table of open sizes is in the product's frame only
-            inside[follower.number], when[follower.number] = kernel, when[product]
+            runs_inside(kernel)
             return written.kernel.name, places, written.blocks, target
 
-        return given
+        return epilogue.Follow(function, finish)
 
     for turn, number in enumerate(turns):
         group = planner.groups[number]

@@ -39,7 +39,7 @@ def product(function: Callable, use: tuple) -> Callable:
 
 
 def described(shape: tuple | None) -> tuple | None:
-    """An argument of `whole` from what ops/few.py says of it: a shape, or (shape, character of the dtype)."""
+    """An argument of `whole` from what ops/repeated.py says of it: a shape, or (shape, character of the dtype)."""
     if shape is None or not shape or type(shape[0]) is not tuple:
         return None if shape is None else ("array", shape)
     return ("array", shape[0], contiguous(shape[0]), np.dtype(shape[1]).name)

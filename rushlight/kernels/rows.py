@@ -18,7 +18,7 @@ from ..tensor import Parameter, Tensor
 from . import dicts
 from .structs import word
 
-PLAIN = (Tensor, Parameter)
+TENSORS = (Tensor, Parameter)  # that launchers look into; those of inference mode go the ordinary way
 # What a row does with the word at an offset from a register: load it into a register, or compare the word, its lower half or its
 # first byte; for OTHER it must be another.  OBJECT compares the register itself.  APART looks whether two addresses, each with the
 # bytes behind it, are apart.  ADDRESS is the place itself, VALUE the place of a register's own word; INTEGER is the value of a

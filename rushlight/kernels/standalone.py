@@ -95,7 +95,7 @@ class Object:
         assert self.whole is not None
         for name in (*self.internal, *self.weights):
             self.whole.hide(name)
-        image = llvm.engine().machine.emit(self.whole)
+        image = llvm.emitted(self.whole)
         strange = objects.undefined(image) - CALLED
         if strange:
             raise Unsupported(f"the function {sorted(strange)[0]} of the C library")

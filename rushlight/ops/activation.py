@@ -9,8 +9,8 @@ from ..core import dtypes
 from ..core.constants import constant
 from ..core.error_function import in_chunks, normal_cdf
 from .comparison import picked
-from .few import when_busy
 from .record import composite, pointwise, primitive
+from .repeated import when_busy
 
 
 def floats_only(array, kernel):

@@ -10,11 +10,11 @@ from ..core import dtypes
 from ..tensor import Tensor
 from .arguments import need_tensors
 from .comparison import where
-from .few import when_busy
 from .gathering import flat_places, taken
 from .linear import ONES
 from .loss import in_full, reduction_of
 from .record import composite, primitive
+from .repeated import when_busy
 
 FEW = 1 << 13  # elements of logits
 MANY = 512  # columns, from which a reduction is the faster one

@@ -10,9 +10,9 @@ from ..core.size import wrap_dim
 from ..tensor import Tensor
 from .aggregation import exact
 from .arguments import remembered
-from .few import acted
 from .indexing import number_for
 from .record import composite, primitive
+from .repeated import acted
 
 SHARED = 256  # elements that are worth a call of NumPy
 

@@ -5,9 +5,9 @@ from ..core.size import product
 from .arguments import need_tensors
 from .comparison import where
 from .creation import linspace, ones
-from .few import chain
 from .joining import stack
 from .record import composite
+from .repeated import chain
 
 CUBIC = -0.75
 

@@ -13,9 +13,9 @@ from ..core.errors import type_name
 from ..core.promotion import checked_number
 from ..tensor import PLAIN, Parameter, Tensor, as_view, asarray, bump, new, tick, wrap
 from .dispatch import check_overlap, check_written, inplace, refuse_one_of_many
-from .few import acted
 from .generate import make_classes
 from .record import composite, primitive
+from .repeated import acted
 from .runs import reduced, runs_of
 from .view import view_op
 

@@ -13,10 +13,10 @@ from ..tensor import Tensor, bump, wrap
 from .arguments import need_tensors
 from .attach import publish
 from .creation import zeros
-from .few import when_busy
 from .joining import cat
 from .linear import ONES
 from .record import composite, primitive
+from .repeated import when_busy
 from .shared_work import SharedWork
 
 layer_work, batch_work, group_work = SharedWork(), SharedWork(), SharedWork()

@@ -12,8 +12,8 @@ from ..core.size import product
 from .arguments import need_tensors, remembered, whole_numbers
 from .comparison import picked
 from .convolution import tap_slices, taps
-from .few import when_busy
 from .record import composite, primitive
+from .repeated import when_busy
 
 AXES = {1: "W", 2: "HW", 3: "THW"}
 

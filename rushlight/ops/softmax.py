@@ -6,8 +6,8 @@ import numpy as np
 from ..core.size import wrap_dim
 from .activation import floats_only
 from .arguments import need_tensors
-from .few import when_busy
 from .record import composite, primitive
+from .repeated import when_busy
 
 
 def softmax_kernel(input, dim):

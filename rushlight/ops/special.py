@@ -12,9 +12,9 @@ from ..tensor import Tensor
 from .activation import sigmoid
 from .aggregation import finish, logsumexp
 from .dispatch import inplace, scalar_name
-from .few import when_busy
 from .powers import exp2, expm1, log1p
 from .record import composite, pointwise
+from .repeated import when_busy
 from .rounding import round
 from .softmax import log_softmax, softmax
 

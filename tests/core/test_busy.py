@@ -329,7 +329,7 @@ def test_busy_functions_give_what_they_gave(name, monkeypatch):
 
 @pytest.mark.parametrize("shape, dim, count", [((7,), 0, 9), ((5, 4), 0, 11), ((5, 4), 1, 3), ((3, 4, 5), 1, 6), ((3, 4, 5), 2, 5), ((4, 1), 0, 6)])
 def test_busy_acts_along_a_dim_give_what_they_gave(shape, dim, count, monkeypatch):
-    from rushlight.ops import few
+    from rushlight.ops import repeated
     rng = np.random.default_rng(0)
     wanted = (*shape[:dim], count, *shape[dim + 1:])
     x, values = torch.tensor(rng.integers(-3, 4, shape), dtype=torch.float32), torch.tensor(rng.integers(-3, 4, wanted), dtype=torch.float32)
@@ -338,17 +338,17 @@ def test_busy_acts_along_a_dim_give_what_they_gave(shape, dim, count, monkeypatc
     calls = [functools.partial(x.scatter_reduce, dim, index, values, how, include_self=own) for how in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)]
     calls += [functools.partial(x.scatter_add, dim, index, values), functools.partial(x.index_add, dim, rows, values),
               functools.partial(x.index_reduce, dim, rows, values, "amax"), functools.partial(x.index_reduce, dim, rows, values, "mean", include_self=False)]
-    monkeypatch.setattr(few, "LEAST", 0)
+    monkeypatch.setattr(repeated, "LEAST", 0)
     results = []
     for enough in (1 << 60, -1):
-        monkeypatch.setattr(few.along, "enough", enough)
-        few.along.uses.clear()
+        monkeypatch.setattr(repeated.along, "enough", enough)
+        repeated.along.uses.clear()
         results.append([call().numpy() for call in calls])
         with pytest.raises(RuntimeError, match=f"index {shape[dim]} is out of bounds for dimension {dim} with size {shape[dim]}"):
             x.scatter_add(dim, torch.full_like(index, shape[dim]), values)
         with pytest.raises(IndexError, match=f"{shape[dim]} is not in"):
             x.index_add(dim, torch.full_like(rows, shape[dim]), values)
-    few.along.uses.clear()
+    repeated.along.uses.clear()
     for before, after in zip(*results):
         np.testing.assert_allclose(before, after, rtol=1e-6)
 
@@ -356,13 +356,13 @@ def test_busy_acts_along_a_dim_give_what_they_gave(shape, dim, count, monkeypatc
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 def test_busy_grid_sample_gives_what_it_gave(mode, padding, monkeypatch):
-    from rushlight.ops import few
+    from rushlight.ops import repeated
     torch.manual_seed(0)
     image, grid = torch.randn(2, 3, 5, 7, requires_grad=True), (torch.rand(2, 4, 3, 2) * 3 - 1.5).requires_grad_()
     results = []
     for enough in (1 << 60, -1):
-        monkeypatch.setattr(few, "ENOUGH", enough)
-        monkeypatch.setattr(few, "chains", {})
+        monkeypatch.setattr(repeated, "ENOUGH", enough)
+        monkeypatch.setattr(repeated, "chains", {})
         out = F.grid_sample(image, grid, mode, padding, align_corners=False)
         grads = torch.autograd.grad(out, (image, grid), torch.ones_like(out), allow_unused=True)
         results.append([out.detach().numpy(), *[np.zeros(1) if g is None else g.numpy() for g in grads]])

@@ -69,7 +69,7 @@ def test_what_is_no_variable_is_refused():
         with pytest.raises(RuntimeError, match="only Tensors of floating point dtype can require gradients"):
             call()
     for call in (lambda: torch.func.jvp(torch.neg, (whole,), (whole,)), lambda: torch.func.jacfwd(torch.neg)(whole), lambda: torch.func.hessian(torch.sum)(whole)):
-        with pytest.raises(ValueError, match="Expected primal to be floating point or complex, but got: torch.int64|rushlight.int64"):
+        with pytest.raises(ValueError, match="Expected primal to be floating point or complex, but got: torch.int64"):
             call()
     with pytest.raises(ValueError, match="Thing passed to transform API must be Tensor, got <class 'float'>"):
         torch.func.grad(lambda a: a)(3.0)

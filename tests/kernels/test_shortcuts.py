@@ -115,7 +115,7 @@ def test_copies_and_classes_stay_as_they_were():
         def __call__(self, x):
             return super().__call__(x) * 2
 
-    louder = Louder(net, made.__dict__["_make"]) if "_make" in made.__dict__ else None
+    louder = Louder(net, made.__dict__["_make"])
     for _ in range(60):
         torch.testing.assert_close(louder(x), net(x) * 2)
     OptimizedModule._entry.__set__(made, "no head")

@@ -95,18 +95,18 @@ ROW_CALLS = [lambda x: x.softmax(-1), lambda x: x.log_softmax(0), lambda x: x.lo
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("call", ROW_CALLS)
 def test_rows_by_programs_are_what_they_were(call, dtype, monkeypatch):
-    from rushlight.ops import few
+    from rushlight.ops import repeated
     x = torch.linspace(-3, 5, 10 * 5 * 33).reshape(10, 5, 33).sin().to(dtype).requires_grad_()
     found = []
     for enough in (1 << 60, -1):
-        monkeypatch.setattr(few.half_rows, "enough", enough)
-        few.half_rows.uses.clear()
+        monkeypatch.setattr(repeated.half_rows, "enough", enough)
+        repeated.half_rows.uses.clear()
         for _ in range(3):  # NumPy serves the first two
             out = call(x)
         grad, = torch.autograd.grad(out, x, torch.full(out.shape, 0.5, dtype=dtype))
         assert out.dtype is grad.dtype is dtype
         found.append((out.detach().float().numpy(), grad.float().numpy()))
-    few.half_rows.uses.clear()
+    repeated.half_rows.uses.clear()
     for before, after in zip(*found):
         np.testing.assert_allclose(before, after, rtol=2e-2 if dtype is torch.bfloat16 else 2e-3, atol=1e-3)
     nan = x.detach().clone()

@@ -1,6 +1,7 @@
-"""Kernels, rows of half types, acts along a dim, and chains of ops, that compiled code takes the place of once the same shapes came often: NumPy's calls, each a pass over its arrays, take longer than its work.
+"""Ordinary ops that go over to compiled code once they came often: NumPy's calls, each a pass over its arrays, take longer than the work.
 
-core/busy.py counts, kernels/repeated.py makes the programs.  Read `when_busy` first.
+Whole kernels (`when_busy`), rows of half types (`rows_of_halves`), what an index adds along a dim (`acted`) and chains of ops (`chain`).
+core/busy.py counts; kernels/repeated.py, kernels/eager.py and, for chains, `compile` make the code.  Read `when_busy` first.
 """
 from typing import NamedTuple
 
@@ -12,26 +13,32 @@ from .generate import NAMES
 
 CALLS = 10_000  # of one kernel for one set of few elements, each about 4 us slower by NumPy's functions than by a program: as long as that takes to make
 EACH = 11  # 1 << EACH elements more, of all arrays together, are 4 us more
-
-
 WHOLE = "lqB?"  # dtypes of indices and masks
+LEAST = 2048  # elements along a dim, of which NumPy adds fewer before the code is called
+EVERY = 2048  # elements that take as long as what a call of NumPy takes longer however few there are
+ENOUGH = 1 << 19  # us that a chain of ops takes longer than compiled code: what compiling takes
+
+half_rows = Busy("rows of half types", None, 1 << 23)  # elements, counted twice (general asks too), for each of which NumPy takes 2 to 10 ns longer
+along = Busy("acts along a dim", None, 1 << 22)  # elements, each of which NumPy takes some 5 ns longer for
+chains = {}  # by the function
 
 
-class Act(NamedTuple):
-    """What is asked for a kernel on all cores as an op is: its name there, and NumPy's kernel."""
+class NamedKernel(NamedTuple):
+    """What `on_all_cores` takes for an op: the name of its rule, and NumPy's kernel."""
 
     name: str
     kernel: object
 
 
 def when_busy(name, kernel, count=1, work=1, large=None):
-    """A kernel of `count` arrays or Nones, the first one of floats, and then numbers: NumPy's, or a program where all arrays lie in C's order and came often.
+    """A kernel of `count` arrays or Nones, then numbers: NumPy's, or a program where all arrays lie in C's order and came often.
 
-    Other arrays are of the same floats, of whole numbers or bools.
-    `work`: how many times 4 us NumPy takes longer for few elements. `large`: what large arrays are asked for as, where the op itself does not ask.
+    The first array is of floats, the others of the same floats, of whole numbers or bools.
+    `work`: how many times 4 us NumPy takes longer for few elements.
+    `large`: the name of the rule for large arrays, where the op itself does not ask for that.
     """
     uses = Busy("few elements", kernel, CALLS)
-    made, act = uses.uses, Act(large, kernel)
+    made, named = uses.uses, NamedKernel(large, kernel)
 
     def run(*args):
         first = args[0]
@@ -39,7 +46,7 @@ def when_busy(name, kernel, count=1, work=1, large=None):
         if char not in "fd" or not size or type(first) is not ndarray or not first.flags.c_contiguous:
             return kernel(*args)
         if large is not None and size >= NAMES["LARGE"]:
-            return NAMES["on_all_cores"](act, *args)
+            return NAMES["on_all_cores"](named, *args)
         if count == 1:
             use = name, char, Threads.count, (first.shape,), args[1:]
         else:
@@ -66,9 +73,6 @@ def when_busy(name, kernel, count=1, work=1, large=None):
     return run
 
 
-half_rows = Busy("rows of half types", None, 1 << 23)  # elements, counted twice (general asks too), for each of which NumPy takes 2 to 10 ns longer
-
-
 def rows_of_halves(name, *args):
     """What an op of halves.ROWS gives for arrays of a half type, by a program once it has seen many elements; else None."""
     use = name, args[0].dtype.char
@@ -79,9 +83,6 @@ def rows_of_halves(name, *args):
 
 
 NAMES["rows_of_halves"] = rows_of_halves
-
-
-along = Busy("acts along a dim", None, 1 << 22)  # elements, each of which NumPy takes some 5 ns longer for
 
 
 def acted(act, result, dim, index, values, rows=False):
@@ -99,13 +100,6 @@ def acted(act, result, dim, index, values, rows=False):
     return run is not None and run(act, result, dim, index, values, rows)
 
 
-LEAST = 2048  # elements, of which NumPy adds fewer before the code is called
-EVERY = 2048  # elements that take as long as what a call of NumPy takes longer however few there are
-
-
-ENOUGH = 1 << 19  # us that ops take longer than compiled code: what compiling takes
-
-
 def chain(function, tensors, *options, work, each):
     """function(*tensors, *options), which is a chain of ops, compiled for all sizes once it has been called often.
 
@@ -121,10 +115,8 @@ def chain(function, tensors, *options, work, each):
     uses = chains.get(function)
     if uses is None:
         uses = chains[function] = Busy("chains of ops", function, ENOUGH)
-    use = options, tensors[0]._dtype, *[tensor._array.ndim for tensor in tensors], *[tensor._requires_grad for tensor in tensors], grad_enabled()
-    if use[-1] and True in use[-1 - len(tensors):-1]:  # gradients take twice as long as the rest
+    history, enabled = tuple([tensor._requires_grad for tensor in tensors]), grad_enabled()
+    if enabled and True in history:  # gradients take twice as long as the rest
         work, each = 3 * work, 3 * each
+    use = options, tensors[0]._dtype, *[tensor._array.ndim for tensor in tensors], history, enabled
     return uses.choose(use, work + size * each // 1000)(*tensors, *options)
-
-
-chains = {}
