@@ -1,5 +1,6 @@
 """Error types of our own, each also a type that PyTorch users catch."""
 import pickle
+import sys
 
 C_TYPES = {"Size": "torch.Size", "device": "torch.device", "finfo": "torch.finfo", "iinfo": "torch.iinfo", "layout": "torch.layout",
            "memory_format": "torch.memory_format", "Generator": "torch._C.Generator"}
@@ -17,6 +18,22 @@ def type_name(value: object) -> str:
     if not kind.__module__.startswith("rushlight.") and kind.__module__ != "torch":
         return kind.__name__
     return "torch.dtype" if any(base.__name__ == "dtype" for base in kind.__mro__) else C_TYPES.get(kind.__name__, kind.__name__)
+
+
+def function_name() -> str:
+    """The public function at work, the innermost one: errors of what several take begin with it.
+
+    >>> import rushlight as torch
+    >>> torch.zeros(2.5)
+    Traceback (most recent call last):
+    TypeError: zeros(): argument 'size' (position 1) must be tuple of ints, not float
+    """
+    library = sys.modules[__name__.partition(".")[0]]
+    public = {*dir(library), *dir(library.Tensor)}
+    frame = sys._getframe(1)
+    while frame.f_code.co_name not in public and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_name
 
 
 class OutOfMemoryError(RuntimeError, MemoryError):

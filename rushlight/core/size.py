@@ -1,6 +1,7 @@
 """Size: the tuple of ints that `Tensor.shape` is, and shape arithmetic shared by all rows."""
 import operator
-import sys
+
+from .errors import function_name
 
 
 class Size(tuple):
@@ -136,8 +137,8 @@ def size_given(size, at, args):
     """One size as an int, or PyTorch's complaint, which names the function that was called."""
     if hasattr(size, "__index__"):
         return operator.index(size)
-    function = sys._getframe(3).f_code.co_name
-    shown, kind = {"repeat": "repeats", "permute": "dims", "tile": "dims"}.get(function, "size"), type(size).__name__
+    function, kind = function_name(), type(size).__name__
+    shown = {"repeat": "repeats", "permute": "dims", "tile": "dims", "reshape": "shape"}.get(function, "size")
     if len(args) == 1:
         raise TypeError(f"{function}(): argument '{shown}' (position 1) must be tuple of ints, not {kind}")
     raise TypeError(f"{function}(): argument '{shown}' failed to unpack the object at pos {at + 1} with error \"type must be tuple of ints,but got {kind}\"")

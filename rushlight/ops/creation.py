@@ -1,11 +1,9 @@
 """Making tensors from nothing: factories, ranges, conversions from Python and NumPy values."""
-import sys
-
 import numpy as np
 
 from ..core import dtypes, memory, modes
 from ..core.devices import CPU, require_cpu
-from ..core.errors import OutOfMemoryError, type_name
+from ..core.errors import OutOfMemoryError, function_name, type_name
 from ..core.promotion import checked_number, filling_number, number_dtype, promote_types
 from ..core.size import sizes_from
 from ..tensor import Tensor, asarray, wrap
@@ -58,13 +56,18 @@ def allocate(sizes, numpy_dtype, make=np.empty):
 def numpy_dtype_of(dtype):
     if dtype is None:
         return modes.Defaults.dtype.numpy
-    if isinstance(dtype, dtypes.dtype):
-        return dtype.numpy
-    if dtype in dtypes.ARGUMENTS:
-        return dtypes.ARGUMENTS[dtype].numpy
-    caller = sys._getframe(1).f_code.co_name
-    raise TypeError(f"{ {'function': '', 'array_from': 'tensor(): '}.get(caller, caller + '(): ')}argument 'dtype' must be torch.dtype, not {type(dtype).__name__}" + (
-        f" (did you mean torch.{near(dtype)}?)" if isinstance(dtype, str) else ""))
+    return dtype.numpy if isinstance(dtype, dtypes.dtype) else dtype_given(dtype).numpy
+
+
+def dtype_given(dtype):
+    """The dtype that an argument means: the default one if it is None."""
+    if dtype is None:
+        return modes.Defaults.dtype
+    found = dtypes.meant(dtype)
+    if found is None:
+        raise TypeError(f"{function_name()}(): argument 'dtype' must be torch.dtype, not {type_name(dtype)}" + (
+            f" (did you mean torch.{near(dtype)}?)" if isinstance(dtype, str) else ""))
+    return found
 
 
 def near(name):
@@ -385,7 +388,7 @@ def from_numpy(ndarray):
 
 def range_dtype(values, dtype):
     if dtype is not None:
-        return dtypes.ARGUMENTS.get(dtype, dtype)
+        return dtype_given(dtype)
     if any(isinstance(value, float) or isinstance(value, Tensor) and value.is_floating_point() for value in values):
         return modes.Defaults.dtype
     return dtypes.int64
@@ -502,7 +505,7 @@ def spaced(start, end, steps, dtype):
         raise RuntimeError("number of steps must be non-negative")
     if dtype is None:
         dtype = modes.Defaults.dtype.to_complex() if isinstance(start, complex) or isinstance(end, complex) else modes.Defaults.dtype
-    dtype = dtypes.ARGUMENTS.get(dtype, dtype)
+    dtype = dtype_given(dtype)
     if steps > 1 << 46:
         raise OutOfMemoryError(f"you tried to allocate {steps * dtype.itemsize} bytes for {steps} steps")
     if steps == 1:

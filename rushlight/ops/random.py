@@ -10,7 +10,7 @@ from ..core.errors import type_name
 from ..core.promotion import CHECKED_NAMES
 from ..core.size import broadcast_shapes, sizes_from
 from ..tensor import Tensor, bump, wrap
-from .creation import allocate, beside, made, numpy_dtype_of
+from .creation import allocate, beside, dtype_given, made, numpy_dtype_of
 from .dispatch import check_inplace, check_written, scalar_name
 from .record import composite, primitive
 from .written import own
@@ -152,7 +152,6 @@ def factory(name, fill, refuse, text):
     def public(*args, size=None, generator=None, out=None, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, names=None):
         return drawn(fill, sizes_from(args if size is None else (size,)), dtype, generator, out, device, requires_grad, refuse)
     public.__name__ = public.__qualname__ = name
-    public.__code__ = public.__code__.replace(co_name=name)  # errors about sizes name the function by it
     public.__doc__ = f"""{text}
 
     >>> import rushlight as torch
@@ -240,7 +239,7 @@ def randperm(n, *, generator=None, out=None, dtype=dtypes.int64, layout=None, de
     """
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    kind = out._dtype if out is not None else dtype
+    kind = out._dtype if out is not None else dtype_given(dtype)
     refuse_dtypes(kind, "randperm", kind is dtypes.bool or kind.is_complex or kind in WIDE_UNSIGNED)
     if kind.category == dtypes.INTEGER:
         if n - 1 > np.iinfo(kind.numpy).max:
@@ -250,7 +249,7 @@ def randperm(n, *, generator=None, out=None, dtype=dtypes.int64, layout=None, de
     array = sampling.randperm(n, generator)
     if out is not None:
         return out.resize_((n,)).copy_(wrap(array))
-    return made(array.astype(numpy_dtype_of(dtype)), device, requires_grad)
+    return made(array.astype(kind.numpy), device, requires_grad)
 
 
 @primitive(grad=dict(input=lambda g: g * 0), where="", node="NormalBackward0", family="random")

@@ -196,6 +196,8 @@ def primitive(*, grad=None, tensors=None, lists=(), dtype="first", node=None, ou
 def composite(where="torch method", raw=None):
     """A plain function of ops. `raw`: what its name means in rules that run on ndarrays, where the function itself won't do."""
     def make(function):
+        if function.__code__.co_name != function.__name__:  # made by a factory: see errors.function_name
+            function.__code__ = function.__code__.replace(co_name=function.__name__)
         return enter(Composite(function, where), raw or (function if function.__closure__ else rebind(function, RAW)))
     return make
 

@@ -1,8 +1,7 @@
 """Window functions for signals: hann, hamming, blackman, bartlett, kaiser."""
 import numpy as np
 
-from ..core import modes
-from .creation import made
+from .creation import dtype_given, made
 from .record import composite
 
 
@@ -10,13 +9,13 @@ def positions(name, length, periodic, dtype):
     """(positions 0 .. length - 1, the length of a period); None for windows of at most one element."""
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
-    if dtype is not None and not dtype.is_floating_point:
-        raise RuntimeError(f"{name} expects floating point dtypes, got: TensorOptions(dtype={dtype.name})")
+    if not (found := dtype_given(dtype)).is_floating_point:
+        raise RuntimeError(f"{name} expects floating point dtypes, got: TensorOptions(dtype={found.name})")
     return np.arange(length, dtype=np.float64), length if periodic else length - 1
 
 
 def shaped(values, length, dtype, device, requires_grad):
-    dtype = modes.Defaults.dtype if dtype is None else dtype
+    dtype = dtype_given(dtype)
     if length <= 1:
         values = np.ones(length)
     return made(values.astype(dtype.numpy), device, requires_grad)

@@ -78,7 +78,8 @@ def test_python_types_are_dtypes():
         made = [torch.ones(1, dtype=kind), torch.zeros_like(one, dtype=kind), torch.tensor([1], dtype=kind), torch.as_tensor([1], dtype=kind),
                 one.to(kind), one.to(dtype=kind), one.sum(dtype=kind), torch.full((1,), 1, dtype=kind), one.new_zeros(1, dtype=kind)]
         assert {tensor.dtype for tensor in made} == {dtype}, kind
-    assert torch.arange(3, dtype=float).dtype is torch.linspace(0, 1, 2, dtype=float).dtype is torch.float64
+    assert torch.arange(3, dtype=float).dtype is torch.linspace(0, 1, 2, dtype=float).dtype is torch.hann_window(2, dtype=float).dtype is torch.float64
+    assert torch.randperm(3, dtype=int).dtype is torch.int64
     assert torch.tensor([1.0], dtype=torch.float64).view(int).dtype is torch.int64
     assert torch.nn.Linear(1, 1).to(float).weight.dtype is torch.float64
     assert torch.promote_types(torch.int8, float) is torch.float64 and torch.finfo(float).bits == 64 and torch.iinfo(int).max == 2 ** 63 - 1
@@ -92,6 +93,14 @@ def test_python_types_are_dtypes():
     (lambda: torch.ones(1).repeat(2.5), TypeError, r"repeat\(\): argument 'repeats' \(position 1\) must be tuple of ints, not float"),
     (lambda: torch.full(2, 1.0), TypeError, r"full\(\): argument 'size' \(position 1\) must be tuple of ints, not int"),
     (lambda: torch.zeros(1, dtype="float32"), TypeError, r"zeros\(\): argument 'dtype' must be torch.dtype, not str"),
+    (lambda: torch.randn(2, dtype="float32"), TypeError, r"^randn\(\): argument 'dtype' must be torch.dtype, not str"),
+    (lambda: torch.tensor(1, dtype="float32"), TypeError, r"^tensor\(\): argument 'dtype' must be torch.dtype, not str"),
+    (lambda: torch.rand_like(torch.ones(1), dtype=3), TypeError, r"^rand_like\(\): argument 'dtype' must be torch.dtype, not int"),
+    (lambda: torch.tril_indices(2, 2, dtype="x"), TypeError, r"^tril_indices\(\): argument 'dtype' must be torch.dtype, not str"),
+    (lambda: torch.hann_window(2, dtype="x"), TypeError, r"^hann_window\(\): argument 'dtype' must be torch.dtype, not str"),
+    (lambda: torch.linspace(0, 1, 2, dtype="x"), TypeError, r"^linspace\(\): argument 'dtype' must be torch.dtype, not str"),
+    (lambda: torch.ones(1).new_zeros(2.5), TypeError, r"^new_zeros\(\): argument 'size' \(position 1\) must be tuple of ints, not float"),
+    (lambda: torch.ones(1).reshape(2.5), TypeError, r"^reshape\(\): argument 'shape' \(position 1\) must be tuple of ints, not float"),
     (lambda: torch.arange("a"), TypeError, r"arange\(\): argument 'end' \(position 1\) must be Number, not str"),
     (lambda: torch.randint(2.5, (2,)), TypeError, r"randint\(\): argument 'high' must be int, not float"),
     (lambda: torch.arange(6).view(-2, 3), RuntimeError, r"invalid shape dimension -2 at index 0 of shape \[-2, 3\]"),
