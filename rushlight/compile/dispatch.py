@@ -295,6 +295,7 @@ class Compiled:
         return self.failed(entry, result, point, roots) if type(result) is Failed else result
 
     def failed(self, entry: Any, result: Any, point: Point, roots: list) -> Any:
+        """What a piece that has failed gives in the end: its error, another piece's result, or NATIVELY where it has changed nothing."""
         if type(result.error) is Diverged:
             return self.diverged(point, roots)
         if entry.mutates:

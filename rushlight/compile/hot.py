@@ -41,7 +41,7 @@ QUICK = 300e-6  # seconds; a call that takes longer lets go of the GIL, and save
 PATIENCE = 48  # hits until a function counts as one of longer calls
 RESULT, RESULTS = re.compile(r"o\[\d+\]$"), re.compile(r"\bo\[(\d+)\]")
 NONE: Item = ("object", None)
-PACKED = "def call(*args, **kwargs):"
+UNPACKED, PACKED = "def call(*args, **kwargs):", "def packed(args, kwargs):"  # heads of functions that know no names of their arguments
 WORD = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?<![\w.])[A-Za-z_]\w*\b(?! *=[^=])""")  # a string, or a name that is read
 TAKEN = re.compile(r"([SKvat]\d+|o|result|spent|node|frame)$|R_")  # names that the text uses itself
 
@@ -66,7 +66,7 @@ class Hot:
         self.call: Any = self.scope.pop("call")
         self.plain: CodeType = self.call.__code__
         # The same for a caller that has a tuple and a dict of its own (module.py): nothing is packed once more.
-        exec("def packed(args, kwargs): return R_cold([args, kwargs])", self.scope)
+        exec(f"{PACKED} return R_cold([args, kwargs])", self.scope)
         self.packed: Any = self.scope.pop("packed")
         self.packed_plain: CodeType = self.packed.__code__
         self.hits: dict[Entry, tuple[int, float]] = {}  # the ordinary way: how many, and the seconds of the quickest, as any may have had to wait
@@ -169,10 +169,10 @@ class Hot:
 
     def repack(self, text: str) -> None:
         """Let `packed` do what the function of this text does."""
-        if text.startswith(PACKED):
-            packed = define(text.replace(PACKED, "def packed(args, kwargs):", 1), "packed", {})["packed"]
+        if text.startswith(UNPACKED):
+            packed = define(text.replace(UNPACKED, PACKED, 1), "packed", {})["packed"]
         else:
-            packed = define("def packed(args, kwargs): return R_call(*args, **kwargs)\n", "packed", {})["packed"]
+            packed = define(f"{PACKED} return R_call(*args, **kwargs)\n", "packed", {})["packed"]
             self.scope["R_call"] = self.call
         self.packed.__code__ = packed.__code__
         self.packed.text = packed  # keeps its text, which is shown in tracebacks
@@ -237,7 +237,7 @@ class Writer:
         if self.generic or star is not None and defaults:  # what `*args` holds comes behind the optional ones
             self.generic = True
             given = "".join(f"R_first{i}, " for i in range(bound))
-            self.head = PACKED
+            self.head = UNPACKED
             self.aliases = [f"{', '.join(self.roots)}, = R_binder({given}*args, **kwargs)"] if self.roots else [f"R_binder({given}*args, **kwargs)"]
             self.arguments, self.taken = "args, kwargs", ["args", "kwargs"]
             return
@@ -267,7 +267,7 @@ class Writer:
         self.head = f"def call({', '.join(parts)}):"
         self.aliases = [f"{root} = {values[name]}" for root, name in zip(self.roots, all_names)]
         given = f"**R_given({{{', '.join(optional)}}})"
-        if self.head == PACKED:
+        if self.head == UNPACKED:
             self.arguments = "args, kwargs"
             return
         self.arguments = f"({', '.join(passed)}{',' if passed else ''}), {{{', '.join([*by_name, *[given] * bool(optional)])}}}"
@@ -379,7 +379,7 @@ class Writer:
         if direct.cut is not None:
             lines.append(f"o = {self.const('cut', direct.cut.cut)}({', '.join([f'*o[:{len(items)}]', *beside])})")
         lines += self.needed(after) + after
-        self.short = (alone and not self.lines and not self.numbers and RESULTS.sub("o", lines[2]) == "return o" and self.head == PACKED and len(self.hot.first) == 1
+        self.short = (alone and not self.lines and not self.numbers and RESULTS.sub("o", lines[2]) == "return o" and self.head == UNPACKED and len(self.hot.first) == 1
                       and self.aliases == ["S0 = R_first0", "S1 = args", "S2 = kwargs"])
         self.lines += [RESULTS.sub("o", line) for line in lines] if alone else lines
 

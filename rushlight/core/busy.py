@@ -14,7 +14,8 @@ compilers: dict[str, Callable] = {}
 class Busy:
     """A function whose work is counted by its use: all that its code would be made for.
 
-    The function is None where what is compiled does not take its place, but is asked for.  `enough`: the work after which ordinary ops have taken longer than compiled ones by about the time that compiling takes.
+    The function is None where what is compiled does not take its place, but is asked for.  `enough`: the work after which ordinary ops
+    have taken longer than compiled ones by about the time that compiling takes.
     """
 
     def __init__(self, name: str, function: Callable | None, enough: int):

@@ -165,7 +165,7 @@ class GraphModule(Holder):
         return code
 
     def _defined(self) -> Callable:
-        """The function of the code, made when it is first called: native code calls it never."""
+        """The function of the code, made when it is first called: what runs natively never asks for it."""
         # The text is registered so that tracebacks and pdb show it.
         filename = f"<rushlight graph {next(_serial)}>"
         linecache.cache[filename] = (len(self._code), None, self._code.splitlines(True), filename)

@@ -1,7 +1,8 @@
 """Reading, writing and adding along a dim of large arrays by an index, for eager mode.
 
 Arrays are seen as (outer, along, inner): `gather` reads dense[o, k, i] = indexed[o, index[o, k, i], i], `put` writes there and `add`,
-`multiply`, `maximum` and `minimum` (NaN stay) combine what stands there with it, in the order of k. The index has strides of its own, so one that is expanded (a row index for all columns) is not copied.
+`multiply`, `maximum` and `minimum` (NaN stay) combine what stands there with it, in the order of k. The index has strides of its own,
+so one that is expanded (a row index for all columns) is not copied.
 An index out of range touches nothing and is told afterwards.  Read `Along.run` first.
 """
 

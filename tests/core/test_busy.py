@@ -214,6 +214,25 @@ def test_busy_layer_norm_gives_what_it_gave(monkeypatch):
         np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
 
 
+@pytest.fixture
+def went_over(monkeypatch):
+    """The names of the kernels that programs took the place of, and of the acts that compiled code has done."""
+    found, few, along = [], busy.compilers["few elements"], busy.compilers["acts along a dim"]
+
+    def program(function, use):
+        made = few(function, use)
+        found.extend([use[0]] * (made is not function))
+        return made
+
+    def acts(function, use):
+        run = along(function, use)
+        return lambda act, *args: run(act, *args) and not found.append(act)
+
+    monkeypatch.setitem(busy.compilers, "few elements", program)
+    monkeypatch.setitem(busy.compilers, "acts along a dim", acts)
+    return found
+
+
 def of_all_kernels(monkeypatch, module, enough):
     """Let the busy kernels of a module of ops go over after so much work."""
     found = [value.op_record.kernel if getattr(getattr(value, "op_record", None), "kind", "") == "op" else value for value in vars(module).values()]
@@ -243,25 +262,29 @@ def both_ways(monkeypatch, call, *shapes):
 @pytest.mark.parametrize("weights", [True, False])
 @pytest.mark.parametrize("name, shape", [("batch", (3, 4, 5, 5)), ("batch", (6, 4)), ("batch", (4, 2, 7)), ("fixed", (3, 4, 5, 5)), ("group", (3, 4, 5, 5)),
                                          ("group", (2, 4, 1)), ("layer", (3, 2, 4)), ("layer", (5, 6))])
-def test_busy_norms_give_what_they_gave(name, shape, weights, monkeypatch):
+def test_busy_norms_give_what_they_gave(name, shape, weights, monkeypatch, went_over):
     norms = {"batch": lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
              "fixed": lambda x, w, b: F.batch_norm(x, torch.full((4,), 0.25), torch.full((4,), 2.0), w, b),
              "group": lambda x, w, b: F.group_norm(x, 2, w, b), "layer": lambda x, w, b: F.layer_norm(x, shape[-1:], w, b)}
     own = (shape[-1 if name == "layer" else 1],) if weights else None
     for before, after in zip(*both_ways(monkeypatch, norms[name], shape, own, own)):
         np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-5)
+    assert went_over or not llvm.available()
 
 
-@pytest.mark.parametrize("call", [
-    lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), lambda x: F.max_pool1d(x[0], 2),
-    lambda x: F.avg_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
-    lambda x: F.adaptive_avg_pool2d(x, 4), lambda x: F.adaptive_avg_pool2d(x, (3, 2)), lambda x: F.avg_pool3d(x, 2)])
-def test_busy_pools_give_what_they_gave(call, monkeypatch):
+@pytest.mark.parametrize("call, even", [
+    (lambda x: F.max_pool2d(x, 2), True), (lambda x: F.max_pool2d(x, 3, 2, 1), True), (lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), True),
+    (lambda x: F.max_pool1d(x[0], 2), True), (lambda x: F.avg_pool2d(x, 2), True), (lambda x: F.avg_pool2d(x, 3, 2, 1), True),
+    (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), False), (lambda x: F.adaptive_avg_pool2d(x, 4), True),
+    (lambda x: F.adaptive_avg_pool2d(x, (3, 2)), False), (lambda x: F.avg_pool3d(x, 2), True)])
+def test_busy_pools_give_what_they_gave(call, even, monkeypatch, went_over):
+    """Windows of several sizes keep to NumPy."""
     for before, after in zip(*both_ways(monkeypatch, call, (2, 3, 8, 8))):
         np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-6)
+    assert bool(went_over) is (even and llvm.available())
 
 
-def test_busy_pools_know_nan_and_infinities(monkeypatch):
+def test_busy_pools_know_nan_and_infinities(monkeypatch, went_over):
     from rushlight.ops import pooling
     nan, inf = float("nan"), float("inf")
     x = torch.tensor([[[[nan, 1.0, -inf, -inf], [nan, 2.0, -inf, -inf]]]], requires_grad=True)
@@ -271,6 +294,7 @@ def test_busy_pools_know_nan_and_infinities(monkeypatch):
         np.testing.assert_array_equal(out.detach().numpy(), [[[[nan, -inf]]]])
         grad, = torch.autograd.grad(out, x, torch.tensor([[[[3.0, 5.0]]]]))  # to the last NaN, and to the first of equal ones
         assert grad.tolist() == [[[[0, 0, 5, 0], [3, 0, 0, 0]]]]
+    assert went_over or not llvm.available()
 
 
 def test_a_maximum_that_stands_around_the_input_too_has_its_gradient_inside():
@@ -288,7 +312,7 @@ def test_adaptive_maxima_of_even_bins():
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weights", [None, [1.0, 0.0, 2.0, 0.5]])
-def test_busy_cross_entropy_gives_what_it_gave(weights, reduction, monkeypatch):
+def test_busy_cross_entropy_gives_what_it_gave(weights, reduction, monkeypatch, went_over):
     from rushlight.ops import class_loss
     x = torch.rand(5, 4, requires_grad=True)
     weight = None if weights is None else torch.tensor(weights)
@@ -303,6 +327,7 @@ def test_busy_cross_entropy_gives_what_it_gave(weights, reduction, monkeypatch):
                     F.cross_entropy(x, torch.tensor([0, 3, wrong, 2, 1]), weight, ignore_index=ignored, reduction=reduction)
         for before, after in zip(*results):
             np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-6)
+    assert bool(went_over) is (weights is None and llvm.available())  # class weights keep to NumPy
 
 
 POINTS = {"gelu": F.gelu, "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "mish": F.mish, "elu": F.elu, "celu": lambda x: F.celu(x, 0.7),
@@ -313,7 +338,7 @@ POINTS = {"gelu": F.gelu, "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"
 
 
 @pytest.mark.parametrize("name", POINTS)
-def test_busy_functions_give_what_they_gave(name, monkeypatch):
+def test_busy_functions_give_what_they_gave(name, monkeypatch, went_over):
     from rushlight.ops import activation, special
     nan, inf = float("nan"), float("inf")
     values = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 7.0, -7.3, 20.5, -31.0, 1e-30, 1e30, -1e30, inf, -inf, nan], dtype=torch.float64, requires_grad=True)
@@ -325,10 +350,11 @@ def test_busy_functions_give_what_they_gave(name, monkeypatch):
         results.append((out.detach().numpy(), torch.autograd.grad(out, values, torch.ones_like(out))[0].numpy()))
     for before, after in zip(*results):
         np.testing.assert_allclose(before, after, rtol=1e-9, atol=1e-12)
+    assert went_over or not llvm.available()
 
 
 @pytest.mark.parametrize("shape, dim, count", [((7,), 0, 9), ((5, 4), 0, 11), ((5, 4), 1, 3), ((3, 4, 5), 1, 6), ((3, 4, 5), 2, 5), ((4, 1), 0, 6)])
-def test_busy_acts_along_a_dim_give_what_they_gave(shape, dim, count, monkeypatch):
+def test_busy_acts_along_a_dim_give_what_they_gave(shape, dim, count, monkeypatch, went_over):
     from rushlight.ops import repeated
     rng = np.random.default_rng(0)
     wanted = (*shape[:dim], count, *shape[dim + 1:])
@@ -351,6 +377,7 @@ def test_busy_acts_along_a_dim_give_what_they_gave(shape, dim, count, monkeypatc
     repeated.along.uses.clear()
     for before, after in zip(*results):
         np.testing.assert_allclose(before, after, rtol=1e-6)
+    assert {"add", "multiply", "maximum", "minimum"} <= {*went_over} or not llvm.available()
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
@@ -364,6 +391,7 @@ def test_busy_grid_sample_gives_what_it_gave(mode, padding, monkeypatch):
         monkeypatch.setattr(repeated, "ENOUGH", enough)
         monkeypatch.setattr(repeated, "chains", {})
         out = F.grid_sample(image, grid, mode, padding, align_corners=False)
+        assert all(bool(uses.uses) and uses.function not in uses.uses.values() for uses in repeated.chains.values() if enough == -1 and llvm.available())
         grads = torch.autograd.grad(out, (image, grid), torch.ones_like(out), allow_unused=True)
         results.append([out.detach().numpy(), *[np.zeros(1) if g is None else g.numpy() for g in grads]])
         with pytest.raises(RuntimeError, match="expected grid to have size 2 in last dimension"):
