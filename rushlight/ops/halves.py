@@ -10,7 +10,7 @@ from .graph_node import MOVING, WORTH
 NAMES.update(FLOAT32=dtypes.float32, F32=dtypes.float32.numpy, WORTH=WORTH)
 DIRECT = frozenset(("_add", "_sub", "mul", "_div"))  # one rounding of the exact result: NumPy's own for half types is the same
 # Softmax, norms and sums: a program reads the half type itself, and rounds once (repeated.py).
-ROWS = frozenset("_softmax _log_softmax _logsumexp _layer_norm _group_norm _fixed_norm _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
+ROWS = frozenset("_softmax _log_softmax _logsumexp _layer_norm _fixed_norm _sum_all _sum_dims _mean_all _mean_dims _vector_norm".split())
 FEW = 1 << 10  # elements from which `general` asks for it
 # They compute nothing.
 MOVES = MOVING | {"_clone", "_contiguous", "_diag_embed"}
