@@ -10,7 +10,7 @@ from rushlight.core import busy
 from rushlight.core.busy import Busy
 from rushlight.kernels import llvm
 from rushlight.nn import functional as F
-from rushlight.ops import attention, linear
+from rushlight.ops import attention, linear, record
 
 
 def at_once(monkeypatch, work):
@@ -234,8 +234,9 @@ def went_over(monkeypatch):
 
 
 def of_all_kernels(monkeypatch, module, enough):
-    """Let the busy kernels of a module of ops go over after so much work."""
-    found = [value.op_record.kernel if getattr(getattr(value, "op_record", None), "kind", "") == "op" else value for value in vars(module).values()]
+    """Let the busy kernels of a module of ops, and what rules call on arrays, go over after so much work."""
+    found = [record.RAW[name] for name in vars(module) if name in record.RAW]
+    found += [value.op_record.kernel if getattr(getattr(value, "op_record", None), "kind", "") == "op" else value for value in vars(module).values()]
     for run in found:
         for cell in getattr(run, "__closure__", None) or ():
             for inner in (cell, *(getattr(cell.cell_contents, "__closure__", None) or ())):
