@@ -40,96 +40,119 @@ VARIABLES = re.compile(r"\b(?:[Svbeh]\d+|o)\b")
 
 def write_break(tracer: Any, rebuild: Rebuild, point: Point, signal: Break) -> Tail:
     """Code that does the one instruction natively and says where to go on."""
-    frames = signal.frames
-    inner = frames[0]
-    handled = tracer.handled
-    points = point.points
-    ahead: list[str] = []
-    variables: dict[str, str] = {}
+    writer = BreakWriter(tracer, rebuild, point, signal.frames)
+    return writer.between() if signal.done else writer.instruction(signal.reason)
 
-    def kept(item: Any) -> str:
+
+class BreakWriter:
+    """Writes one break.  Each value that is needed from then on has a variable of its own; all others are let go of before the act."""
+
+    def __init__(self, tracer: Any, rebuild: Rebuild, point: Point, frames: list[Frame]):
+        self.tracer, self.rebuild, self.points, self.frames = tracer, rebuild, point.points, frames
+        self.inner = frames[0]
+        self.ahead: list[str] = []
+        self.variables: dict[str, str] = {}
+
+    def between(self) -> Tail:
+        """A break between two instructions: there is nothing to do."""
+        resumed = self.resume(self.inner.stack, self.inner.pc)
+        return Tail(self.ahead, set(self.variables.values()), [f"return {resumed}"])
+
+    def instruction(self, reason: str) -> Tail:
+        """A break at an instruction, which is done natively."""
+        inner, const = self.inner, self.rebuild.text.const
+        ins = inner.program.instructions[inner.pc]
+        plan = native_plan(self.tracer, inner, ins)
+        if plan is None:
+            raise Uncapturable(f"a break at {ins.op}: {reason}")
+        text, operands, kind, ways = plan
+        names = [self.rebuild.name(operand) for operand in operands]
+        pushed = kind == "push"  # no variable holds the result then: it may be a frame, which would hold itself
+        ways = [(self.resume(stack, pc, "{result}" if pushed else "r", test=test_of(inner, ins, test is not None) if kind == "branch" else None), test)
+                for stack, pc, test in ways(list(inner.stack))]
+        caught = any(frame.program.handlers[frame.pc] is not None for frame in self.frames)
+        failure = self.delivered() if caught else []
+        users = [frame for frame in self.frames if not is_ours(frame.where[0])] if ins.op in CALLS and text.startswith("{0}(") else []
+        shape = call_shape(inner, ins, len(operands) - 1)
+        places = [write_place(self.rebuild, frame, self.kept, shape if frame is users[0] else (0, ())) for frame in users]
+        needed = set(self.variables.values())
+        # The exception's traceback holds the frame of the piece, which must not hold what those of the program do not.
+        forget = " = ".join([*["r"] * caught, *sorted(needed), "None"])
+        if caught:
+            failure += [forget, "return moved.pop()"]
+        else:
+            failure = [*[forget] * bool(needed), f"raise_at(caught_error, {const(tuple(frame.where for frame in self.frames))})"]
+        if places:
+            call = self.standing(text, names, shape, places)
+        else:
+            call = self.moving(text, names, needed)
+        run = f"return {ways.pop()[0].replace('{result}', call)}" if pushed else f"r = {call}"
+        lines = ["try:", f" {run}", "except BaseException as caught_error:", *(f" {line}" for line in failure)]
+        if self.tracer.handled is not None:  # what asks for the exception being handled finds it
+            name = self.rebuild.name(self.tracer.handled)
+            lines = [f"before = history({name})", "try:", f" raise {name}", "except BaseException:", f" restore_history({name}, before)",
+                     *(f" {line}" for line in lines)]
+        for way, test in ways:
+            lines.append(f"if {test}: return {way}" if test else f"return {way}")
+        return Tail(self.ahead, needed, lines)
+
+    def kept(self, item: Any) -> str:
         """A variable or constant for a value that the program still has."""
-        text = rebuild.name(item)
+        text = self.rebuild.name(item)
         if not VARIABLES.search(text):
             return text
-        name = variables.get(text)
+        name = self.variables.get(text)
         if name is None:
-            name = variables[text] = text if text.isidentifier() else rebuild.text.fresh("h")
+            name = self.variables[text] = text if text.isidentifier() else self.rebuild.text.fresh("h")
             if name != text:
-                ahead.append(f"{name} = {text}")
+                self.ahead.append(f"{name} = {text}")
         return name
 
-    def resume(stack: list, pc: int, result: str = "r", error: bool = False, outcome: bool | None = None) -> str:
+    def resume(self, stack: list, pc: int, result: str = "r", error: bool = False, test: tuple | None = None) -> str:
+        """The `Continue` for the innermost frame with this stack at this instruction, and the others as they are."""
         slots: list[str] = []
         labels: list[str] = []
 
         def take(item: Any, label: str) -> Any:
             if item is NULL:
                 return None
-            slots.append(result if item is RESULT else f"r[{item.at}]" if type(item) is Part else kept(item))
+            slots.append(result if item is RESULT else f"r[{item.at}]" if type(item) is Part else self.kept(item))
             labels.append(label)
             return len(slots) - 1
 
         root = take(RESULT, "error") if error else None
         states = []
-        for depth, frame in enumerate(frames):
-            its_stack, its_pc = (stack, pc) if depth == 0 else (frame.stack, frame.pc)
-            names = frame.program.names
-            local = ["L[%r]" % (names[at] if depth == 0 or frame is frames[-1] else f"{names[at]}") for at in range(len(frame.fast))]
-            fast = [take(item, local[at]) for at, item in enumerate(frame.fast)]
+        for frame in self.frames:
+            its_stack, its_pc = (stack, pc) if frame is self.inner else (frame.stack, frame.pc)
+            fast = [take(item, f"L[{frame.program.names[at]!r}]") for at, item in enumerate(frame.fast)]
             on_stack = [take(item, f"stack[{at}]") for at, item in enumerate(its_stack)]
             states.append(FrameState(frame.program, frame.globals, frame.function, its_pc, tuple(fast), tuple(on_stack)))
+        handled = self.tracer.handled
         busy = take(handled, "handled") if handled is not None else None
-        target = points.at(tuple(states), labels, root, busy)
-        asked = "" if outcome is None else f", {rebuild.text.const(test_of(inner, ins, outcome))}"
-        return f"Continue({rebuild.text.const(target)}, [{', '.join(slots)}]{asked})"
+        target = self.points.at(tuple(states), labels, root, busy)
+        const = self.rebuild.text.const
+        asked = "" if test is None else f", {const(test)}"
+        return f"Continue({const(target)}, [{', '.join(slots)}]{asked})"
 
-    base = list(inner.stack)
-    if signal.done:
-        lines = [f"return {resume(base, inner.pc)}"]
-        return Tail(ahead, set(variables.values()), lines)
-    ins = inner.program.instructions[inner.pc]
-    plan = native_plan(tracer, inner, ins)
-    if plan is None:
-        raise Uncapturable(f"a break at {ins.op}: {signal.reason}")
-    text, operands, kind, ways = plan
-    names = [rebuild.name(operand) for operand in operands]
-    handler = inner.program.handlers[inner.pc]
-    caught = any(frame.program.handlers[frame.pc] is not None for frame in frames)
-    pushed = kind == "push"  # no variable holds the result then: it may be a frame, which would hold itself
-    ways = [(resume(stack, pc, "{result}" if pushed else "r", outcome=test is not None if kind == "branch" else None), test) for stack, pc, test in ways(base)]
-    if caught:
-        # `r` is the exception here: it is delivered at the instruction that raised it, whose operands are gone.
-        stack = base[:handler[1]] if handler is not None else []
-        failure = [f"r = with_lines(caught_error, {rebuild.text.const((inner.where,))})", f"moved = [{resume(stack, inner.pc, error=True)}]"]
-    users = [frame for frame in frames if not is_ours(frame.where[0])] if ins.op in CALLS and text.startswith("{0}(") else []
-    shape = call_shape(inner, ins, len(operands) - 1)
-    places = [write_place(rebuild, frame, kept, shape if frame is users[0] else (0, ())) for frame in users]
-    needed = set(variables.values())
-    if caught:  # the exception's traceback holds the frame of the piece
-        failure += [" = ".join(["r", *sorted(needed), "None"]), "return moved.pop()"]
-    # What is an operand only goes from a list to what is called, as from Python's own stack.
-    if places:  # what is called may look for its caller
+    def delivered(self) -> list[str]:
+        """The exception is delivered at the instruction that raised it, whose operands are gone."""
+        inner = self.inner
+        handler = inner.program.handlers[inner.pc]
+        stack = inner.stack[:handler[1]] if handler is not None else []
+        return [f"r = with_lines(caught_error, {self.rebuild.text.const((inner.where,))})", f"moved = [{self.resume(stack, inner.pc, error=True)}]"]
+
+    def standing(self, text: str, names: list[str], shape: tuple[int, tuple[str, ...] | None], places: list[str]) -> str:
+        """A call of what may look for its caller. Its operands go from a list to what is called, as from Python's own stack."""
         order = [f"{{{at}}}" for at in range(1, len(names))] if shape[1] is not None else operands_apart(text)
-        ahead.append(f"moved = [{', '.join([*reversed(order), '{0}'])}]".format(*names))
-        call = f"call_standing([{', '.join(places)}], moved.pop(), moved)"
-    else:
+        self.ahead.append(f"moved = [{', '.join([*reversed(order), '{0}'])}]".format(*names))
+        return f"call_standing([{', '.join(places)}], moved.pop(), moved)"
+
+    def moving(self, text: str, names: list[str], needed: set[str]) -> str:
+        """The act, to which what is an operand only goes from a list, as from Python's own stack."""
         moving = [int(at) for at in OPERAND.findall(text) if VARIABLES.search(names[int(at)]) and names[int(at)] not in needed]
         if moving:
-            ahead.append(f"moved = [{', '.join(names[at] for at in reversed(moving))}]")
-        call = text.format(*["moved.pop()" if at in moving else name for at, name in enumerate(names)])
-    run = f"return {ways.pop()[0].replace('{result}', call)}" if pushed else f"r = {call}"
-    if not caught:
-        failure = [*[" = ".join([*sorted(needed), "None"])] * bool(needed),  # its traceback may hold this frame, not those of the program
-                   f"raise_at(caught_error, {rebuild.text.const(tuple(frame.where for frame in frames))})"]
-    lines = ["try:", f" {run}", "except BaseException as caught_error:", *(f" {line}" for line in failure)]
-    if handled is not None:  # what asks for the exception being handled finds it
-        name = rebuild.name(handled)
-        lines = [f"before = history({name})", "try:", f" raise {name}", "except BaseException:", f" restore_history({name}, before)",
-                 *(f" {line}" for line in lines)]
-    for way, test in ways:
-        lines.append(f"if {test}: return {way}" if test else f"return {way}")
-    return Tail(ahead, needed, lines)
+            self.ahead.append(f"moved = [{', '.join(names[at] for at in reversed(moving))}]")
+        return text.format(*["moved.pop()" if at in moving else name for at, name in enumerate(names)])
 
 
 def call_shape(frame: Frame, ins: Any, count: int) -> tuple[int, tuple[str, ...] | None]:
