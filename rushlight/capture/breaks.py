@@ -1,6 +1,6 @@
 """The end of a piece at a break: code that does the one instruction natively and says where to go on.
 
-Read `write_break` first; `native_plan` says for each instruction how it is done.
+Read `BreakWriter.instruction` first; `native_plan` says for each instruction how it is done.
 """
 
 import operator
