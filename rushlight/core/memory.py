@@ -20,6 +20,24 @@ LIMIT = 256 << 20  # bytes of all blocks that are remembered; those that go are 
 HUGE_PAGE = 2 << 20
 
 
+def alike(array: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
+    """A new array whose dims lie in memory as an array's do; those that it is expanded along stay where they stand, where NumPy would put them innermost."""
+    if 0 not in array.strides:
+        return np.empty_like(array, dtype, "K", False)
+    order, steps = list(range(array.ndim))[::-1], [(abs(step), size) for step, size in zip(array.strides, array.shape)]  # the innermost first
+    for last in range(1, len(order)):
+        at = last
+        for place in range(last - 1, -1, -1):
+            inner, outer = steps[order[place]], steps[order[at]]
+            if inner[0] and outer[0] and inner[0] < outer[0]:
+                break
+            if outer[0] and inner > outer:
+                order[place], order[at], at = order[at], order[place], place
+    order.reverse()
+    made = np.empty([array.shape[dim] for dim in order], array.dtype if dtype is None else dtype)
+    return made.transpose(sorted(range(array.ndim), key=order.__getitem__))
+
+
 class Block(mmap.mmap):
     """Memory of one array, which is its only user."""
 

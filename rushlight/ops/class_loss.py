@@ -151,7 +151,7 @@ def raw_cross_entropy_backward(g, input, target, weight, ignore_index, reduction
         g = g / g.dtype.type(rows if weights is None else np.add.reduce(weights))
     if weights is not None:
         scale = g * weights
-        result[weights == 0] = 0
+        scale[weights == 0] = 0  # also where g is NaN, as all rows are left out
         result *= scale[:, None]
     else:
         result *= g if reduction != "none" else g[:, None]

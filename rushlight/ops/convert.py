@@ -1,11 +1,12 @@
 """Copies and casts: clone, contiguous, detach, to, type changes, copy_, fill_."""
 import numpy as np
 
-from ..core import dtypes, modes
+from ..core import dtypes, memory, modes
 from ..core.devices import device as Device
 from ..core.devices import require_cpu
 from ..core.errors import type_name
 from ..core.promotion import checked_number, filling_number
+from ..core.size import broadcast_shapes as shape_of_both
 from ..tensor import PLAIN, InferenceTensor, Meta, Parameter, Tensor, bump, counter_of
 from .dispatch import check_overlap, check_written, inplace, refuse_one_of_many, write_out
 from .record import composite, primitive
@@ -23,7 +24,7 @@ APART = 1024  # bytes: columns that lie a multiple of it apart share few sets of
 @primitive(grad=dict(input=lambda g: g), where="", node="CloneBackward0", family="pointwise_scalar")
 def _clone(input, memory_format=None):
     if memory_format is None:
-        return np.array(input, order="K")
+        return np.array(input, order="K") if 0 not in input.strides else copied_as(input, input.dtype)
     return laid_out(input, memory_format)
 
 
@@ -35,7 +36,14 @@ def laid_out(array, memory_format):
         if array.ndim != rank:
             raise RuntimeError(f"required rank {rank} tensor to use {name} format")
         return np.moveaxis(np.array(np.moveaxis(array, 1, -1), order="C"), -1, 1)
-    return np.array(array, order="K" if name == "preserve_format" else "C")
+    return copied_as(array, array.dtype) if name == "preserve_format" else np.array(array, order="C")
+
+
+def copied_as(array, dtype):
+    """A copy in a dtype, whose dims lie as the array's do."""
+    result = memory.alike(array, dtype)
+    np.copyto(result, array, casting="unsafe")
+    return result
 
 
 @composite("torch method")
@@ -85,7 +93,7 @@ def _cast(input, dtype, source):
         input = input.real if dtype is not dtypes.bool else input != 0
     if input.dtype.kind == "f" and dtype.category == dtypes.INTEGER and dtype.itemsize < 4:
         return input.astype(np.int64).astype(dtype.numpy)  # wraps around as C does, through the widest type
-    return input.astype(dtype.numpy)
+    return input.astype(dtype.numpy) if 0 not in input.strides else copied_as(input, dtype.numpy)
 
 
 @composite("method")
@@ -188,17 +196,11 @@ def _copied(input, src):
 @composite("")
 def copied(input, src):
     """`src` in the shape and dtype of `input`: what `copy_` stores."""
-    if input._array.shape != src._array.shape:
-        try:
-            np.broadcast_to(src._array, input._array.shape)
-        except ValueError:
-            size, have = list(input.shape), list(src.shape)
-            at = next((d for d in range(1, min(len(size), len(have)) + 1) if have[-d] not in (1, size[-d])), None)
-            if at is None:
-                raise RuntimeError(f"expand(torch.{src._dtype.tensor_name}{{{have}}}, size={size}): the number of sizes provided ({len(size)}) must "
-                                   f"be greater or equal to the number of dimensions in the tensor ({len(have)})") from None
-            raise RuntimeError(f"The expanded size of the tensor ({size[-at]}) must match the existing size ({have[-at]}) at non-singleton "
-                               f"dimension {len(size) - at}.  Target sizes: {size}.  Tensor sizes: {have}") from None
+    shape = input._array.shape
+    if shape != src._array.shape:
+        both = shape_of_both(shape, src._array.shape)
+        if both != shape:
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(both)}")
     return _copied(input, src if src._dtype is input._dtype else cast(src, input._dtype))
 
 
@@ -216,7 +218,7 @@ def copy_(input, src, non_blocking=False):
             raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type_name(src)}")
         refuse_one_of_many(input, src)
         array = input._array if unrecorded(input, src) else None
-    if array is not None and src._dtype is input._dtype:
+    if array is not None and src._dtype is input._dtype and src._array.ndim <= array.ndim:  # NumPy would also leave out dims of one element
         if input._meta is not None or src._meta is not None:
             check_overlap(array, src._array)
         try:

@@ -152,7 +152,7 @@ def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, re
 def like(name, fill):
     """zeros_like and its kind: sizes, dtype and dense strides of another tensor."""
     def function(input, *, dtype=None, layout=None, device=None, requires_grad=False, memory_format=None, pin_memory=False):
-        array = np.empty_like(input._array, None if dtype is None else numpy_dtype_of(dtype), "K", False)
+        array = memory.alike(input._array, None if dtype is None else numpy_dtype_of(dtype))
         if memory_format is not None:
             array = laid_out(array, memory_format)
         if fill is not None:
@@ -181,7 +181,7 @@ def full_like(input, fill_value, *, dtype=None, layout=None, device=None, requir
     >>> torch.full_like(torch.tensor([1.0, 2.0]), 3)
     tensor([3., 3.])
     """
-    array = np.empty_like(input._array, None if dtype is None else numpy_dtype_of(dtype), "K", False)
+    array = memory.alike(input._array, None if dtype is None else numpy_dtype_of(dtype))
     array[...] = filling_number(plain_number(fill_value), dtypes.BY_NUMPY[array.dtype], array.size)
     return beside(input, made(array, device, requires_grad))
 

@@ -74,7 +74,7 @@ def inside(position, size, padding_mode, align_corners):
     """The position moved into the image where the padding mode says so."""
     if padding_mode == "reflection":
         position = reflected(position, 0, 2 * (size - 1)) if align_corners else reflected(position, -1, 2 * size - 1)
-    return position if padding_mode == "zeros" else position.clamp(0, size - 1)
+    return position if padding_mode == "zeros" else where(position == position, position, 0).clamp(0, size - 1)  # NaN is at the border too
 
 
 def read(input, coordinates, sizes):
@@ -87,7 +87,7 @@ def read(input, coordinates, sizes):
         at = where(within, coordinate, 0).long()
         flat = at if flat is None else flat * size + at
     out = flat.shape[1:]
-    index = flat.reshape(batch, 1, -1).expand(batch, channels, product(out))
+    index = flat.reshape(batch, 1, product(out)).expand(batch, channels, product(out))
     pixels = input.reshape(batch, channels, product(sizes)).gather(2, index).reshape(batch, channels, *out)
     return where(valid.unsqueeze(1), pixels, 0)
 

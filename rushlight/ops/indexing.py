@@ -468,6 +468,20 @@ def without_leading_ones(value, ndim):
     return value
 
 
+def check_expands(value, shape):
+    """Refuse, in PyTorch's words, to assign a value to a place of another shape."""
+    have = value._array.shape
+    if have == shape:
+        return
+    at = next((d for d in range(1, min(len(shape), len(have)) + 1) if have[-d] not in (1, shape[-d])), None)
+    if at is not None:
+        raise RuntimeError(f"The expanded size of the tensor ({shape[-at]}) must match the existing size ({have[-at]}) at non-singleton "
+                           f"dimension {len(shape) - at}.  Target sizes: {list(shape)}.  Tensor sizes: {list(have)}")
+    if len(have) > len(shape):
+        raise RuntimeError(f"expand(torch.{value._dtype.tensor_name}{{{list(have)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) must "
+                           f"be greater or equal to the number of dimensions in the tensor ({len(have)})")
+
+
 def setitem(self, index, value):
     """`self[index] = value`: broadcast, cast, written in place; history goes to self and, through views, to its base."""
     if (type(value) is float or type(value) is int) and not self._requires_grad and type(self) is Tensor and self._dtype.fast_float and not (
@@ -509,7 +523,9 @@ def setitem(self, index, value):
         return
     target = getitem(self, plain) if last is not None or not tensors else self
     if not tensors:
-        target.copy_(without_leading_ones(value, target.ndim))
+        value = without_leading_ones(value, target.ndim)
+        check_expands(value, target._array.shape)
+        target.copy_(value)
         return
     if value._dtype is not self._dtype and not value.ndim:
         value = value.to(self._dtype)
@@ -548,10 +564,7 @@ def write(self, plain, tensors, value):
     while values.ndim > part.ndim and values.shape[0] == 1:
         values = values[0]
     if values.shape != part.shape and values.ndim:
-        try:
-            np.broadcast_to(values, part.shape)
-        except ValueError:
-            wrap(part).copy_(wrap(values))  # raises with PyTorch's words
+        check_expands(wrap(values), part.shape)
     if values.dtype is not part.dtype and values.dtype != part.dtype:
         values = value.to(self._dtype)._array.reshape(values.shape)
     elif value._meta is not None and values.ndim:

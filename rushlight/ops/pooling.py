@@ -103,7 +103,8 @@ def max_adjoint(g, input, out, size, kernel, stride, padding, dilation):
     if not free.any():
         return total
     indices = _max_indices.op_record.kernel(input, size, kernel, stride, padding, dilation)  # NaN is equal to nothing
-    return total + pool_scatter.op_record.kernel(np.where(free, g, 0), indices, input.shape, len(kernel))
+    inside = indices < product(input.shape[-len(kernel):])  # of no window that steps over the input: its gradient belongs to nobody
+    return total + pool_scatter.op_record.kernel(np.where(free & inside, g, 0), indices * inside, input.shape, len(kernel))
 
 
 @composite("", raw=when_busy("max_pool_backward", max_adjoint, 3, work=10))

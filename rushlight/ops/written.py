@@ -55,6 +55,8 @@ def done(write, tensor, args, kwargs):
     function, one, two = call
     try:
         function(one, two, out=array)  # by its name: np.minimum warns of a third operand
+    except ValueError:  # shapes that do not fit
+        return False
     except WARNINGS:
         pass  # NumPy gives them when all is written
     bump(tensor)

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.nn import functional as F
 
 
 def test_masked_write_of_a_value_with_leading_ones():
@@ -152,3 +153,70 @@ def test_attention_takes_a_mask_or_is_causal():
     one = torch.ones(1, 2, 2)
     with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set when is_causal=True"):
         torch.nn.functional.scaled_dot_product_attention(one, one, one, attn_mask=torch.ones(2, 2, dtype=torch.bool), is_causal=True)
+
+
+def test_copies_take_the_dims_that_they_are_written_to():
+    for source in (torch.ones(1, 3), torch.ones(2, 3), torch.ones(2, 3, dtype=torch.int64), torch.ones(1, 3, requires_grad=True)):
+        target = torch.zeros(3)
+        with pytest.raises(RuntimeError, match=rf"output with shape \[3\] doesn't match the broadcast shape \[{len(source)}, 3\]"):
+            target.copy_(source)
+        assert target.tolist() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match=r"output with shape \[\] doesn't match the broadcast shape \[1\]"):
+        torch.zeros(()).copy_(torch.ones(1))
+    with pytest.raises(RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(4\) at non-singleton dimension 1"):
+        torch.zeros(3).copy_(torch.ones(2, 4))
+    assert torch.zeros(2, 3).copy_(torch.ones(1, 3)).sum() == 6
+
+
+@pytest.mark.parametrize("write", [lambda x, y: x.add_(y, alpha=2), lambda x, y: x.sub_(y), lambda x, y: x.lerp_(y, 0.5), lambda x, y: x.lerp_(y, 0.25),
+                                   lambda x, y: x.addcmul_(y, y), lambda x, y: x.addcdiv_(y, y, value=2), lambda x, y: x.clamp_min_(y)])
+def test_in_place_writes_of_other_shapes_raise_as_others_do(write):
+    for shape, wanted in (((), r"output with shape \[\] doesn't match the broadcast shape \[7\]"), ((3,), r"The size of tensor a \(3\) must match")):
+        target = torch.zeros(shape)
+        with pytest.raises(RuntimeError, match=wanted):
+            write(target, torch.ones(7))
+        assert target.sum() == 0 and target._version == 0
+
+
+def test_copies_of_expanded_tensors_keep_the_order_of_their_dims():
+    row, column = torch.rand(1, 4).expand(3, 4), torch.rand(5, 1, 3).permute(2, 1, 0).expand(3, 4, 5)
+    for make in (torch.clone, torch.zeros_like, torch.empty_like, lambda x: torch.full_like(x, 2), lambda x: x.double(), lambda x: x.half(), lambda x: x.int()):
+        assert make(row).stride() == (4, 1) and make(column).stride() == (1, 3, 12)
+        assert make(torch.rand(3, 1).expand(3, 4)).stride() == (4, 1) and make(torch.rand(3, 1, 5).expand(3, 4, 5)).stride() == (20, 5, 1)
+    assert row.clone().view(12).tolist() == row.reshape(12).tolist() and column.clone().tolist() == column.tolist()
+    assert torch.equal(row.double().float(), row) and torch.equal(column.bool(), column != 0)
+
+
+def test_windows_that_step_over_the_input_have_no_gradient():
+    for shape, arguments in (((3, 4, 1, 1), (3, 3, 1, 2, True)), ((1, 3, 2, 2), (2, 1, 1, 3))):
+        x = torch.rand(shape, requires_grad=True)
+        out = F.max_pool2d(x, *arguments)
+        grad, = torch.autograd.grad(out.sum(), x)
+        assert (out == -float("inf")).all() and grad.shape == shape and not grad.any()
+    x = torch.tensor([[[[float("nan")] * 2]]], requires_grad=True)
+    grad, = torch.autograd.grad(F.max_pool2d(x, (1, 2), 1, (0, 1), (1, 3)), x, torch.ones(1, 1, 1, 1))
+    assert not grad.any()
+
+
+def test_a_grid_for_no_images():
+    image, grid = torch.rand(0, 2, 4, 4, requires_grad=True), torch.rand(0, 3, 5, 2)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        assert F.grid_sample(image, grid, mode, align_corners=False).shape == (0, 2, 3, 5)
+    assert F.grid_sample(torch.rand(0, 2, 4, 4, 4), torch.rand(0, 3, 5, 2, 3), align_corners=True).shape == (0, 2, 3, 5, 2)
+
+
+def test_rows_that_the_loss_leaves_out():
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([[nan, 1, 2], [inf, 1, 2], [1, 2, 3]], requires_grad=True)
+    for reduction in ("none", "sum", "mean"):
+        grad, = torch.autograd.grad(F.cross_entropy(x, torch.tensor([1, 1, 1]), ignore_index=1, reduction=reduction).sum(), x)
+        assert grad[:2].isnan().all() and not grad[2].any()
+
+
+def test_grid_positions_that_are_no_numbers():
+    image = torch.arange(20.0).reshape(1, 1, 5, 4)
+    for x, padding in ((float("nan"), "border"), (3e38, "reflection"), (float("nan"), "reflection")):
+        grid = torch.tensor([[[[x, 0.3]]]])
+        assert F.grid_sample(image, grid, "nearest", padding, align_corners=True).item() == 12
+        assert F.grid_sample(image, grid, "bilinear", padding, align_corners=True).item() == pytest.approx(10.4)
+        assert F.grid_sample(image, grid, "nearest", align_corners=True).item() == 0
