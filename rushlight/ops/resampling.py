@@ -132,17 +132,23 @@ def gathered(array, indices, weights, axis):
     return result.reshape(*array.shape[:axis], o, *array.shape[axis + 1:])
 
 
-def changed(array, axis, how, adjoint):
-    """Resampled along one axis as `how` (n, o, kind, align_corners, scale) says, or the adjoint of that."""
+def changed(array, axis, how, adjoint, apart):
+    """Resampled along one axis as `how` (n, o, kind, align_corners, scale) says, or the adjoint of that.
+
+    `apart`: each output reads nothing but what it sums, where a product reads whole rows.
+    """
     n, o, kind, align_corners, scale = how
     if n == o and (kind in ("area", "nearest", "nearest-exact") and not scale or align_corners):
         return array
     if kind.startswith("nearest") and not adjoint:
         return array.take(taps_of(*how)[0][:, 0], axis)
     indices, weights = adjoint_taps(*how) if adjoint else taps_of(*how)
-    if indices.shape[1] > FEW or axis == array.ndim - 1 and array.shape[axis] <= DENSE:
+    if not apart and (indices.shape[1] > FEW or axis == array.ndim - 1 and array.shape[axis] <= DENSE):
         matrix = matrix_of(*how, array.dtype)
         return along(array, matrix.T if adjoint else matrix, axis)
+    if apart and (adjoint or kind == "area" or kind.endswith("-aa")):  # taps of weight 0 fill up: they read a 0 at the end
+        indices = np.where(weights == 0, array.shape[axis], indices)
+        array = np.concatenate([array, np.zeros_like(array.take([0], axis))], axis)
     return gathered(array, indices, weights, axis)
 
 
@@ -150,8 +156,16 @@ def changed_all(array, hows, adjoint=False):
     """Every one of the last dims, those first that shrink the most; of equal ones the last dim while arrays are small."""
     first = array.ndim - len(hows)
     growth = [how[0] / how[1] if adjoint else how[1] / how[0] for how in hows]
-    for at in sorted(range(len(hows)), key=lambda at: (growth[at], at if adjoint else -at)):
-        array = changed(array, first + at, hows[at], adjoint)
+    order = sorted(range(len(hows)), key=lambda at: (growth[at], at if adjoint else -at))
+    result = array
+    for at in order:
+        result = changed(result, first + at, hows[at], adjoint, False)
+    if result is array or not adjoint and hows[0][2].startswith("nearest") or np.isfinite(np.vdot(result, result)):
+        return result
+    # NaN and infinities, times 0, would spread over rows.
+    with np.errstate(invalid="ignore"):
+        for at in order:
+            array = changed(array, first + at, hows[at], adjoint, True)
     return array
 
 

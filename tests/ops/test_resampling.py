@@ -2,6 +2,8 @@
 import numpy as np
 import pytest
 
+import rushlight as torch
+from rushlight.nn import functional as F
 from rushlight.ops.resampling import DENSE, matrix_of, resample_adjoint, resampled
 
 GENERATOR = np.random.default_rng(0)
@@ -26,3 +28,21 @@ def test_against_dense_matrices(kind, shape, size, align_corners):
             assert found.dtype == dtype and np.allclose(found, expected, rtol=tolerance, atol=tolerance)
             back = resample_adjoint(layout(g.astype(dtype)), x.shape, size, kind, align_corners, scales)
             assert back.dtype == dtype and np.allclose(back, adjoint, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_reaches_only_its_own_outputs(bad):
+    rows = torch.ones(1, 1, 5, 7)
+    rows[0, 0, 0, 0] = bad
+
+    def touched(values):
+        return (~torch.isfinite(values)).nonzero()[:, 2:].tolist()
+
+    assert touched(F.adaptive_avg_pool2d(rows, (2, 3))) == [[0, 0]]
+    assert F.adaptive_avg_pool2d(rows, (2, 3))[0, 0, 0, 0].item() == pytest.approx(bad, nan_ok=True)
+    assert touched(F.interpolate(rows, size=(2, 3), mode="area")) == [[0, 0]]
+    assert touched(F.interpolate(rows, size=(2, 3), mode="bilinear", antialias=True)) == [[0, 0]]
+    assert touched(F.interpolate(rows, size=(8, 8), mode="bilinear")) == [[i, j] for i in range(2) for j in range(2)]
+    x = torch.rand(1, 1, 5, 7, requires_grad=True)
+    grad, = torch.autograd.grad(F.adaptive_avg_pool2d(x, (2, 3)), x, torch.tensor([[[[bad, 1, 1], [1, 1, 1]]]]))
+    assert touched(grad) == [[i, j] for i in range(3) for j in range(3)]
