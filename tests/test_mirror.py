@@ -57,7 +57,7 @@ COVERED = {
     "autograd/variable.py": "autograd/test_grad_mode.py",
     "autograd/recorded.py": "compile/test_dispatch.py",
     # what only gives names to the parts below
-    **dict.fromkeys(["cuda.py", "mps.py", "xpu.py", "fft.py", "linalg.py", "special.py", "threads.py", "version.py", "utils/*.py", "random.py",
+    **dict.fromkeys(["cuda/*.py", "mps.py", "xpu.py", "fft.py", "linalg.py", "special.py", "threads.py", "version.py", "utils/*.py", "random.py",
                      "serialization.py", "compiler.py", "_dynamo.py", "backends.py", "distributed.py", "accelerator.py", "multiprocessing.py"], "test_public.py"),
 }
 

@@ -18,7 +18,7 @@ class autocast(modes.Decorator):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device_type, self.enabled, self.dtype = device_type, enabled, dtype or dtypes.bfloat16
         if device_type == "cuda" and enabled:
-            warnings.warn("User provided device_type of 'cuda', but CUDA is not available. Disabling", stacklevel=2)
+            warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)
             self.enabled = False
         elif device_type not in ("cpu", "cuda"):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")

@@ -11,6 +11,7 @@ import hashlib
 import os
 import stat
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from ..core.parallel import free_in_child
 
 MAGIC = b"rushlight object 1\n"
 LIMIT = 1 << 30  # bytes in all
+STAMP, DAY = ".trimmed", 86400.0
 _stores = 0
 
 
@@ -141,14 +143,24 @@ def store(name: str, content: bytes) -> None:
             os.unlink(temporary)
             raise
         _stores += 1
-        if _stores % 256 == 1:
+        if _stores % 256 == 0 or trimmed_before(place, DAY):
             trim(place)
     except OSError:
         return
 
 
+def trimmed_before(place: str, seconds: float) -> bool:
+    """Whether the directory was not trimmed for so long: looking at each of a hundred thousand entries takes a second."""
+    try:
+        return time.time() - os.stat(os.path.join(place, STAMP)).st_mtime > seconds
+    except FileNotFoundError:
+        return True
+
+
 def trim(place: str, limit: int = LIMIT) -> None:
     """Remove the entries that were used longest ago until the rest fits in `limit` bytes."""
+    with open(os.path.join(place, STAMP), "wb"):  # its time says when this was done last
+        pass
     entries = []
     with os.scandir(place) as found:  # there may be tens of thousands: a Path for each would take longer than this
         for entry in found:

@@ -3,6 +3,8 @@
 Scale, counter and findings are tensors, and what is done to them are the functions at the end.  A trace has its own forms of
 those (here, and capture/training.py), so that scaling is part of a compiled step.
 """
+import warnings
+
 import numpy as np
 
 from ..core import modes
@@ -21,6 +23,9 @@ class GradScaler:
     """
 
     def __init__(self, device="cuda", init_scale=2.0 ** 16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True):
+        if enabled and device == "cuda":
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            enabled = False
         self._enabled = enabled
         if enabled:
             if growth_factor <= 1.0:

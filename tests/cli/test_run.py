@@ -14,8 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 from torch.optim.lr_scheduler import StepLR
+from torch.cuda.amp import GradScaler, autocast
+import torch.backends.cudnn as cudnn
 import beside
 
+cudnn.benchmark = True
+assert torch.backends.cudnn.benchmark and torch.cuda.amp.autocast is autocast
 torch.manual_seed(0)
 model = nn.Linear(2, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

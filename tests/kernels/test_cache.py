@@ -80,3 +80,20 @@ def test_the_least_recently_used_go_first(place):
     assert cache.load(cache.key("0"))  # now the newest
     cache.trim(place, limit=2 * size)
     assert sorted(path.stem for path in place.glob("*.o")) == sorted([cache.key("0"), cache.key("3")])
+
+
+def test_the_directory_is_looked_through_once_a_day_only(place, monkeypatch):
+    looked = []
+    trim = cache.trim
+    monkeypatch.setattr(cache, "trim", lambda place: looked.append(place) or trim(place))
+    monkeypatch.setattr(cache, "_stores", 0)
+    for number in range(3):
+        cache.store(f"{number}", b"code")
+    assert looked == [str(place)]
+    os.utime(place / cache.STAMP, (0, 0))
+    cache.store("3", b"code")
+    cache.store("4", b"code")
+    assert looked == [str(place)] * 2
+    monkeypatch.setattr(cache, "_stores", 255)
+    cache.store("5", b"code")
+    assert looked == [str(place)] * 3

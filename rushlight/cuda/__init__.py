@@ -1,4 +1,5 @@
 """`torch.cuda` on a machine without one: it says so, and what programs call unconditionally does nothing."""
+import importlib
 from typing import Any
 
 
@@ -46,8 +47,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     if name == "amp":
-        from . import amp
-        return amp
+        return importlib.import_module(f"{__name__}.amp")
 
     def missing(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError(f"Torch not compiled with CUDA enabled: torch.cuda.{name} is not available, Rushlight computes on the CPU only")
