@@ -352,7 +352,7 @@ class Compiled:
             if "breaks" in LOGS:
                 log.warning("%s: runs as ordinary Python, since it raises %r", point.where, raised.error)
             # The call of a module is one place for all modules: what one of them raises says nothing of others.
-            shared = point.function is not None and point.function.__module__.startswith("rushlight.")
+            shared = point.function is not None and str(point.function.__module__).startswith("rushlight.")
             point.failures += not shared
             if point.failures > 16 or (point.function is not None and not shared and not raised.worked and raised.outermost):
                 point.skipped = True  # as PyTorch: what a function has that itself raises before any op is all it gets

@@ -50,7 +50,7 @@ def check(function: Callable, seen: set | None = None, owner: Any = None) -> Non
         found.syntax()
         found.body(tree.body, {})
         for name in found.called:
-            if isinstance(name, FunctionType) and not name.__module__.startswith("rushlight."):
+            if isinstance(name, FunctionType) and not str(name.__module__).startswith("rushlight."):
                 check(name, seen)
         for name in found.methods:
             check(name, seen, owner)
@@ -129,7 +129,7 @@ class Check:
                     raise self.error(part, f"Module '{type(self.owner).__name__}' has no attribute '{part.attr}' (This function exists as an attribute on the Python "
                                            "module, but we failed to compile it to a TorchScript function. Lambda aren't supported)", RuntimeError)
                 method = getattr(type(self.owner), part.attr, None)
-                if isinstance(method, FunctionType) and not method.__module__.startswith("rushlight."):
+                if isinstance(method, FunctionType) and not str(method.__module__).startswith("rushlight."):
                     self.methods.append(method)
             if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id in self.types:
                 kind = self.types[part.value.id]
