@@ -14,7 +14,6 @@ import numpy as np
 from . import llvm, pool, structs
 from .ir import Module, Type, Value
 
-ACTS = ("gather", "put", "add", "multiply", "maximum", "minimum")
 WORDS = ("outer", "count", "size", "inner", "outer_step", "step", "inner_step", "fault")
 
 

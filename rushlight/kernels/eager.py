@@ -203,7 +203,7 @@ def attempt_along(name: str, args: tuple) -> np.ndarray | None:
             values.shape != wanted or values.dtype != first.dtype) or name == "_index_add" and args[4] != 1:
         return None
     index, form, words = along.layout(shape, index, dim, rows)
-    found = kernel((act, form, first.dtype.name))
+    found = kernel(("along", act, form, first.dtype.name))
     if found is None:
         return None
     if act == "gather":
@@ -225,7 +225,7 @@ def act_along(act: str, result: np.ndarray, dim: int, index: np.ndarray, values:
     if values.shape != wanted or (index.ndim != 1 if rows else index.shape != wanted):
         return False
     index, form, words = along.layout(result.shape, index, dim, rows)
-    found = kernel((act, form, result.dtype.name))
+    found = kernel(("along", act, form, result.dtype.name))
     if found is None:
         return False
     if not found.run(result, index, np.ascontiguousarray(values), words):
@@ -245,7 +245,7 @@ def attempt_rows_added(name: str, grad: np.ndarray, first: Any, second: Any, pad
     if by_frequency or index.dtype != np.int64 or not index.size or not grad.size or grad.dtype.itemsize < 4:
         return None
     at, form, words = along.layout(shape, np.ascontiguousarray(index).reshape(-1), dim, True)
-    found = kernel(("add", form, grad.dtype.name))
+    found = kernel(("along", "add", form, grad.dtype.name))
     if found is None:
         return None
     result = np.zeros(shape, grad.dtype)
@@ -330,7 +330,9 @@ def made_for(key: tuple, example: Any) -> Any:
         return opened.compiled_rule(rule_for(key[1]), key[2], example)
     if key[0] == opened.OPEN:
         return opened.compiled(rule_for(key[1]), key[2], key[3], example)
-    kinds = ((WHOLE.union(LINEAR), whole), (SCANS, Scan), (PLACES, Places), (("max_pool_backward",), MaxPoolGradient), (along.ACTS, along.Along), (FOLDS, Fold))
+    if key[0] == "along":  # its acts have names of ops that are something else
+        return along.Along(*key[1:])
+    kinds = ((WHOLE.union(LINEAR), whole), (SCANS, Scan), (PLACES, Places), (("max_pool_backward",), MaxPoolGradient), (FOLDS, Fold))
     return next((make for names, make in kinds if key[0] in names), Kernel)(*key)
 
 

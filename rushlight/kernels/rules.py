@@ -77,7 +77,7 @@ RULES["mul"] = RULES["_mul"] = RULES["multiply"] = RULES["rmul"] = binary("mul")
 
 @rule("sub", "_sub", "subtract")
 def sub(make: Maker, input: Any, other: Any, *, alpha: Any = 1, out: None = None) -> Array:
-    if make.result_dtype(input, other) == "bool":
+    if any(type(value) is bool or getattr(value, "dtype", None) == "bool" for value in (input, other)):
         raise Unsupported("bool subtraction is an error")
     return binary("sub")(make, input, other, alpha=alpha, out=out)
 

@@ -51,6 +51,7 @@ def unrecorded(module: Any) -> Unrecorded | None:
         return None
     inference = makes_inference(graph)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    results = next(node for node in reversed(list(graph.nodes)) if node.op == "output").all_input_nodes
     watched: dict[Node, None] = {}
     on = {"grad": modes.grad_enabled(), "inference": False}
     for node in graph.nodes:
@@ -58,15 +59,15 @@ def unrecorded(module: Any) -> Unrecorded | None:
             on[node.args[0]] = node.args[1]
         elif not node.op.startswith("call"):
             continue
-        elif requires_grad(node.meta.get("val")) or inference and not on["inference"] and tensors(node.meta.get("val")):
-            return None  # also where results of both kinds, of inference and not, are made
+        elif requires_grad(node.meta.get("val")) and (on["grad"] or node in results) or inference and not on["inference"] and tensors(node.meta.get("val")):
+            return None  # a view of a parameter requires grad even under no_grad; also where results of both kinds, of inference and not, are made
         elif on["grad"] and not on["inference"]:
             if any(map(requires_grad, tree_leaves((node.args, node.kwargs)))):
                 return None
             for read in node.all_input_nodes:
                 if read.op == "placeholder" and any(map(differentiable, tensors(read.meta.get("val")))):
                     watched[read] = None
-                if read.op == "get_attr" or read in watched and requires_grad(read.meta.get("val")):
+                if read.op == "get_attr" or (read in watched or read.op != "placeholder") and requires_grad(read.meta.get("val")):
                     return None
     mode = modes.inference_mode if inference else modes.no_grad
     return Unrecorded(module, without(module, switches), mode, [at for at, node in enumerate(placeholders) if node in watched])

@@ -17,6 +17,11 @@ def inside(x):
 
 @torch.no_grad()
 def decorated(x):
+    return MODEL(x).softmax(-1), MODEL[0].weight.T * 2
+
+
+@torch.no_grad()
+def with_a_view_of_a_parameter(x):  # which says that it requires grad, also where nothing is recorded
     return MODEL(x).softmax(-1), MODEL[0].weight.T
 
 
@@ -67,7 +72,7 @@ def of_a_new_leaf(x):
     return torch.ones(3, requires_grad=True) * y.sum(), y
 
 
-PROGRAMS = [inside, decorated, inference, half_inference, read_after, with_an_input_after, recorded_after, recorded_inside, unknown_op, of_a_new_leaf]
+PROGRAMS = [inside, decorated, with_a_view_of_a_parameter, inference, half_inference, read_after, with_an_input_after, recorded_after, recorded_inside, unknown_op, of_a_new_leaf]
 QUIET = {inside, decorated, inference, read_after, with_an_input_after, unknown_op}
 
 
