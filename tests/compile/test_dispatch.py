@@ -396,3 +396,12 @@ def test_a_compiled_module_inside_a_compiled_function_is_part_of_its_graph():
         inner.weight.zero_()
     inner.bias = nn.Parameter(torch.ones(3))
     torch.testing.assert_close(whole(x), outer.second(torch.ones(4, 3)))
+
+
+def test_a_function_of_no_module_raises_what_it_raises():
+    scope: dict = {}
+    exec("def function(x): return x.nothing", {"__builtins__": {}}, scope)
+    assert scope["function"].__module__ in (None, "builtins")
+    scope["function"].__module__ = None
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'nothing'"):
+        torch.compile(scope["function"])(torch.ones(2))
