@@ -35,7 +35,10 @@ def set_num_interop_threads(count):
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Every op is deterministic for a fixed number of threads; with this also while kernels for large arrays are being made: an op waits for its own."""
+    """Every op is deterministic for a fixed number of threads; with this it also gives the same bits before and after a kernel is made for it.
+
+    An op of large arrays waits for its kernel, and what would go over to compiled code where it repeats stays with NumPy.
+    """
     Threads.deterministic = bool(mode)
 
 

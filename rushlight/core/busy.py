@@ -1,10 +1,13 @@
 """Work of ordinary ops that is done so often that compiling it pays: how much each use has done, and what does it from then on.
 
 Work is counted, not timed: compiled code rounds the last bit otherwise, and a program gives the same numbers each time it
-runs only if it goes over at the same point.  `rushlight.compiler.set_stance("force_eager")` keeps recurrent layers to ordinary ops.
+runs only if it goes over at the same point.  With `use_deterministic_algorithms(True)`, where a use must give the same bits
+each time it comes, nothing goes over.  `rushlight.compiler.set_stance("force_eager")` keeps recurrent layers to ordinary ops.
 """
 from collections.abc import Callable, Hashable
 from typing import Any
+
+from .parallel import Threads
 
 USES = 64  # that are counted, or have code, at a time
 # By the name of the work: what makes the code of (function, use), or gives the function back; rushlight/__init__.py fills it.
@@ -27,6 +30,8 @@ class Busy:
         found = self.uses.get(use, 0)
         if not isinstance(found, int):
             return found
+        if Threads.deterministic:
+            return self.function
         if found + work <= self.enough or self.name not in compilers:
             if len(self.uses) >= USES and use not in self.uses:
                 self.uses.clear()

@@ -399,3 +399,14 @@ def test_busy_grid_sample_gives_what_it_gave(mode, padding, monkeypatch):
             F.grid_sample(image, grid[..., :1], mode, padding, align_corners=False)
     for before, after in zip(*results):
         np.testing.assert_allclose(*np.broadcast_arrays(before, after), rtol=1e-4, atol=1e-5)
+
+
+def test_deterministic_algorithms_stay_what_they_are(monkeypatch):
+    monkeypatch.setitem(busy.compilers, "some work", lambda function, use: "compiled")
+    work = busy.Busy("some work", "by ops", 10)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert [work.choose("a use", 8) for _ in range(3)] == ["by ops"] * 3
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert [work.choose("a use", 8) for _ in range(3)] == ["by ops", "compiled", "compiled"]
