@@ -58,7 +58,8 @@ class KernelTimes:
             reached = sum(step.share_of_limit * step.seconds for step in alike) / took if took else 0.0
             lines.append(f"{took / total:6.1%} {took * 1e3:9.3f} {len(alike):5} {short(sum(step.bytes for step in alike)):>8} "
                          f"{short(sum(step.flops for step in alike)):>8} {reached:8.0%}  {note}")
-        lines.append(f"{total * 1e3:.3f} ms in {len(self.steps)} steps of {self.seconds * 1e3:.3f} ms; limits measured here: "
+        calls = max((step.calls for step in self.steps), default=0)
+        lines.append(f"{total * 1e3:.3f} ms in {len(self.steps)} steps, {calls} calls, of {self.seconds * 1e3:.3f} ms; limits measured here: "
                      f"{limits.bandwidth(1 << 26) / 1e9:.0f} GB/s from memory, {limits.bandwidth(1 << 17) / 1e9:.0f} from caches, "
                      f"{limits.peak() / 1e9:.0f} Gflop/s")
         return "\n".join(lines)
