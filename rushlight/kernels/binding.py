@@ -2,8 +2,8 @@
 
 Importing `llvmlite.binding` takes 40 ms, of which 8 load the library: the rest is Python that nothing here uses (its IR
 builder, importlib.resources, tempfile).  Each `Context` is alone in LLVM, so other users of llvmlite in this process are not
-met and none of their locks is needed; the one thing shared is an option of LLVM's, set while `Machine.emit` runs.  Read `FUNCTIONS` first; its types are those of the `TESTED` versions, and a
-test compares them with llvmlite's own.
+met and none of their locks is needed; the one thing shared is an option of LLVM's, set while `Machine.emit` runs.  Read
+`FUNCTIONS` first; its types are those of the `TESTED` versions, and a test compares them with llvmlite's own.
 """
 
 import ctypes

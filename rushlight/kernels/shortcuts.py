@@ -23,8 +23,9 @@ CALL_SLOT = 50  # Py_tp_call
 CALL_PLACE, VERSION_PLACE, MAKE_PLACE = 128, 384, 400  # of a type's slots: `tp_call`, `tp_version_tag` and `tp_vectorcall`
 MAKE_OFFSET = 56  # where a type says where its instances, for `type` the classes, keep what calls them
 # Words of the library's own.
-ENTRY, METHOD, NO_NAMES, MISS, INCREF, DECREF, CALL, VERSION, NEW, NOTHING, CREATE, VECTORCALL, HEADS, WORDS = range(14)
+ENTRY, METHOD, NO_NAMES, MISS, INCREF, DECREF, CALL, VERSION, NEW, NOTHING, CREATE, VECTORCALL, HEADS, NO_MEMORY, WORDS = range(15)
 NAMES = ("call", "create", "words")
+NEAR = 64  # arguments of a class that are passed on from the stack; a program may give millions, which it has no room for
 
 
 def read(name: str, number: int, kind: str = "ptr") -> str:
@@ -86,6 +87,7 @@ full:
 }}
 define ptr @create(ptr %type, ptr %args, i64 %flagged, ptr %names) nounwind {{
 entry:
+  %near = alloca [{NEAR} x ptr], align 16
 {read("version", VERSION, "i64")}
   %tag.p = getelementptr inbounds i8, ptr %type, i64 {VERSION_PLACE}
   %tag.word = load i32, ptr %tag.p, align 4
@@ -111,12 +113,25 @@ named:
 counted:
   %more = phi i64 [ 0, %full ], [ %size, %named ]
   %total = add i64 %given, %more
-  %room = add i64 %total, 1
-  %array = alloca ptr, i64 %room, align 16
+  %many = icmp sge i64 %total, {NEAR}
+  br i1 %many, label %far, label %copies
+far:
+  %places = add i64 %total, 2
+  %even = and i64 %places, -2
+  %bytes = mul i64 %even, 8
+  %block = call ptr @aligned_alloc(i64 16, i64 %bytes)
+  %refused = icmp eq ptr %block, null
+  br i1 %refused, label %exhausted, label %copies
+exhausted:
+{read("no_memory", NO_MEMORY)}
+  %error = call ptr %no_memory()
+  ret ptr %error
+copies:
+  %array = phi ptr [ %near, %counted ], [ %block, %far ]
   store ptr %type, ptr %array, align 8
   br label %next
 next:
-  %i = phi i64 [ 0, %counted ], [ %i.next, %copied ]
+  %i = phi i64 [ 0, %copies ], [ %i.next, %copied ]
   %left = icmp slt i64 %i, %total
   br i1 %left, label %copied, label %ready
 copied:
@@ -131,8 +146,15 @@ ready:
 {read("vectorcall", VECTORCALL)}
   %with = add i64 %given, 1
   %result = call ptr %vectorcall(ptr %former, ptr %array, i64 %with, ptr %names)
+  br i1 %many, label %freed, label %end
+freed:
+  call void @free(ptr %array)
+  br label %end
+end:
   ret ptr %result
 }}
+declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
 """
 
 
@@ -161,7 +183,7 @@ class Slots:
         for at, value in ((ENTRY, offset), (METHOD, ctypes.addressof(method) + launch.Method.function.offset), (NO_NAMES, id(self.no_names)), (MISS, id(None)),
                           (INCREF, launch.python_function("Py_IncRef")), (DECREF, launch.python_function("Py_DecRef")), (CALL, call),
                           (VERSION, version(modes.no_grad)), (NEW, int(made[NEW_OBJECT])), (NOTHING, int(made[EMPTY_TUPLE])), (CREATE, id(self.create)),
-                          (VECTORCALL, launch.python_function("PyObject_Vectorcall")), (HEADS, id(launch.Head))):
+                          (VECTORCALL, launch.python_function("PyObject_Vectorcall")), (HEADS, id(launch.Head)), (NO_MEMORY, launch.python_function("PyErr_NoMemory"))):
             words[at] = value or 0
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
         self.libraries.append(library)

@@ -222,3 +222,14 @@ def test_a_class_that_is_changed_is_made_as_before():
     with torch.no_grad():
         assert not torch.is_grad_enabled()
     assert torch.is_grad_enabled() and len(made) == 1
+
+
+def test_more_arguments_than_the_stack_has_room_for():
+    """A class is called with millions: an error in words, and not the end of the process."""
+    hot()
+    for count in (2, 63, 64, 65, 3_000_000):
+        with pytest.raises(TypeError, match=f"takes from 1 to 2 positional arguments but {count + 1} were given"):
+            torch.no_grad(*[None] * count)
+    for count in (63, 64, 2_000_000):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'name0'"):
+            torch.no_grad(None, **{f"name{at}": None for at in range(count)})
